@@ -2,6 +2,7 @@ package etcdlog_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -238,4 +239,43 @@ func TestImpatientCallers(t *testing.T) {
 		}
 		return true
 	})
+}
+
+// etcd is restored from a backup while a watch has delivered nothing yet: the records that follow are none of
+// the chain that its caller knows, and are not delivered as if they were.
+func TestAWatchThatHasDeliveredNothingNoticesARestore(t *testing.T) {
+	server := startEtcd(t)
+	l := openLog(t, server.Client, "test")
+	heads := []string{""}
+	for i := range 5 {
+		rec, err := l.Append(t.Context(), store.Draft{Payload: fmt.Appendf(nil, "lost %d", i)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp, err := server.Client.Get(t.Context(), "/millwright/test/head")
+		if err != nil || rec.Seq != uint64(i+2) {
+			t.Fatal(rec.Seq, err)
+		}
+		heads = append(heads, string(resp.Kvs[0].Value))
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- l.Watch(ctx, 7, func(r store.Record) error { return fmt.Errorf("record %d of another chain is delivered", r.Seq) })
+	}()
+	time.Sleep(500 * time.Millisecond) // the watch waits for record 7
+	restored := clientv3.OpDelete("/millwright/test/log/00000000000000000005", clientv3.WithRange("/millwright/test/log/00000000000000000009"))
+	if _, err := server.Client.Txn(ctx).Then(restored, clientv3.OpPut("/millwright/test/head", heads[3])).Commit(); err != nil {
+		t.Fatal(err)
+	}
+	other := openLog(t, server.Client, "test")
+	for i := range 5 {
+		if _, err := other.Append(ctx, store.Draft{Payload: fmt.Appendf(nil, "other %d", i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := <-ended; !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("the watch ended with %v, want %v", err, store.ErrCorrupt)
+	}
 }

@@ -43,7 +43,7 @@ func (l *Log) Watch(ctx context.Context, from uint64, fn func(store.Record) erro
 type watcher struct {
 	log *Log
 	// next is the first sequence not passed to fn yet, hash that of the record before; it is known once one
-	// was delivered.
+	// was delivered, and from the beginning if the log has it then.
 	next  uint64
 	hash  [32]byte
 	known bool
@@ -57,6 +57,9 @@ func (w *watcher) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(w.log.ctx, cancel)()
+	if err := w.learn(ctx); err != nil {
+		return err
+	}
 	revision, err := w.catchUp(ctx)
 	if err != nil {
 		return err
@@ -88,6 +91,25 @@ func (w *watcher) run(ctx context.Context) error {
 			stood = w.next
 		}
 	}
+}
+
+// learn reads the hash of the record before the first that is to be delivered: its caller has that one, and
+// what comes must follow it, also if nothing comes for long and the log is restored meanwhile.
+func (w *watcher) learn(ctx context.Context) error {
+	if w.known || w.next == 1 {
+		return nil
+	}
+	p, err := w.log.page(ctx, w.next-1, 1)
+	switch {
+	case len(p.records) == 1:
+		w.hash, w.known = p.records[0].Hash, true
+	case p.base.Seq == w.next-1:
+		w.hash, w.known = p.base.Hash, true
+	case errors.Is(err, store.ErrCompacted), errors.Is(err, store.ErrCorrupt): // catchUp says so, if the next one is too
+	default:
+		return err
+	}
+	return nil
 }
 
 // headTimeout bounds the read of the last record: events wait meanwhile.

@@ -2,6 +2,7 @@ package fold
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,4 +69,43 @@ func TestOwnRecordsDoNotWaitForLong(t *testing.T) {
 			t.Errorf("it is taken after %s, or still there: %v", earlyFor, e.records)
 		}
 	})
+}
+
+// etcd is restored from a backup between the first look at the log and the watch, which then waits for
+// records of another chain: nothing more is folded, and nothing decided.
+func TestALogThatEndsBeforeWhatIsFoldedIsNotFollowed(t *testing.T) {
+	ctx := t.Context()
+	log := memlog.New("test")
+	appendMode := func() {
+		draft, err := audit.OutcomeDraft(audit.Outcome{Kind: ledger.KindModeChanged, Payload: &ledger.ModeChanged{Service: "lifecycle", Mode: ledger.ModeActive}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		draft.Time, draft.Service, draft.Mode = time.Now(), "lifecycle", string(ledger.ModeActive)
+		if _, err := log.Append(ctx, draft); err != nil {
+			t.Fatal(err)
+		}
+	}
+	appendMode()
+	backup := log.Copy()
+	appendMode()
+	s := NewState(StateConfig{Log: log, Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry()})
+	if err := s.CatchUp(ctx); err != nil {
+		t.Fatal(err)
+	}
+	s.Log = backup
+	ended, stop := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ended) }()
+	select {
+	case <-s.broken:
+	case <-time.After(10 * time.Second):
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+	if err := s.Failed(); !errors.Is(err, ErrStandDown) || !errors.Is(err, store.ErrCorrupt) {
+		t.Errorf("it goes on: %v", err)
+	}
 }

@@ -46,10 +46,16 @@ func (s *State) restoreLedger(ctx context.Context) error {
 	return nil
 }
 
+// readHead remembers where the log ended at the start, and reports ErrCorrupt if it ends before what is
+// folded.
 func (s *State) readHead(ctx context.Context) error {
+	folded := s.ledgerSeq()
 	head, err := s.Log.Head(ctx)
 	if err != nil {
 		return fmt.Errorf("read head of log: %w", err)
+	}
+	if head.Seq < folded {
+		return fmt.Errorf("the log ends at record %d, and up to record %d is folded: it was restored from a backup: %w", head.Seq, folded, store.ErrCorrupt)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
