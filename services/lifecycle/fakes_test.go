@@ -55,6 +55,8 @@ type fakeKube struct {
 	refused int
 	// invalid is why no NodeClaim is taken; "": all are.
 	invalid string
+	// slow is how far the API server's clock is behind that of the process.
+	slow time.Duration
 	// tracked: Since names each change.
 	tracked bool
 	changes kube.Changes
@@ -173,7 +175,7 @@ func (k *fakeKube) CreateNodeClaim(_ context.Context, c *karpv1.NodeClaim) (out 
 			return apierrors.NewAlreadyExists(schema.GroupResource{}, c.Name)
 		}
 		o := c.DeepCopy()
-		o.UID, o.Generation, o.CreationTimestamp = "", 1, metav1.NewTime(k.r.now)
+		o.UID, o.Generation, o.CreationTimestamp = "", 1, metav1.NewTime(k.r.now.Add(-k.slow).Truncate(time.Second))
 		k.put(&k.claims, o)
 		out = o
 		return nil

@@ -169,3 +169,26 @@ func TestAClaimWhoseNodeVanishedBeforeItWasRecordedIsReplaced(t *testing.T) {
 	}
 	r.run("claim closed", r.closed(name))
 }
+
+// A NodeClaim is made right after a scan, and by the API server's clock, which is a little behind, before it:
+// that the scan has not listed it says nothing.
+func TestAScanDoesNotHideWhatIsMadeAfterItByASlowClock(t *testing.T) {
+	r := newRig(t)
+	r.kube.slow = 4 * time.Second
+	r.wait(fullEvery + 5*time.Second)
+	last := r.svc.found.Scanned()
+	r.run("scanned", func() bool { return r.svc.found.Scanned().After(last) })
+	r.plan()
+	planned, creations := r.now, func() (n int) {
+		for _, act := range r.trail {
+			if act == "create nodeclaim" {
+				n++
+			}
+		}
+		return n
+	}
+	r.run("launched", func() bool { return r.count(ledger.KindLaunched) == 1 })
+	if took := r.now.Sub(planned); took > 5*time.Second || creations() != 1 {
+		t.Errorf("launched after %s, with %d calls to make the NodeClaim", took, creations())
+	}
+}

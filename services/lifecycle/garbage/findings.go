@@ -9,6 +9,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/claim"
+	"millwright/planner/ledger"
 	"millwright/services/internal/ec2"
 )
 
@@ -213,11 +214,12 @@ func (f *Findings) ClaimGone(uid types.UID, at uint64) bool {
 	return f.scan.claims != nil && !f.scan.claims[uid] && f.scan.ledgerSeq >= at
 }
 
-// ClaimAbsent reports that a direct list made after the object was created did not have it.
+// ClaimAbsent reports that a direct list made after the object was created did not have it. That it was is
+// told by two clocks, the API server's and ours, and the former in whole seconds.
 func (f *Findings) ClaimAbsent(o *karpv1.NodeClaim) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.scan.claims != nil && !f.scan.claims[o.UID] && o.CreationTimestamp.Time.Before(f.scan.started.Add(-time.Second))
+	return f.scan.claims != nil && !f.scan.claims[o.UID] && o.CreationTimestamp.Time.Before(f.scan.started.Add(-time.Second-ledger.ClockTolerance))
 }
 
 // PoolGone reports that a list made after the record that planned upon the NodePool did not have it.
