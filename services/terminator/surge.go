@@ -32,6 +32,8 @@ const (
 func (s *Service) surge(p *plan) {
 	if len(p.surges.Questions) > 0 {
 		s.askSurge(p)
+	} else {
+		delete(s.asked, p.node.Name) // all are answered: pods that turn up later begin anew
 	}
 	for i := range p.surges.Running {
 		s.restart(p, &p.surges.Running[i])

@@ -229,3 +229,28 @@ func TestWithoutTheBusASurgeGoesOn(t *testing.T) {
 		}
 	})
 }
+
+// The owners of pods that turn up later in a drain are asked about for as long as those of the first ones.
+func TestOwnersAreAskedAboutForAsLongWheneverTheirPodsTurnUp(t *testing.T) {
+	runSurge(t, nil, func(r *hosttest.Rig, s *terminator.Service) {
+		r.Settle(s, 2*time.Minute)
+		if len(surges(r)) != 1 {
+			t.Fatalf("surges %+v", surges(r))
+		}
+		yes := true
+		set := &appsv1.ReplicaSet{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "api-abc", UID: "uid-api-abc",
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "uid-web", Controller: &yes}}}}
+		p := bound("api-abc-1", plannertest.Labels("pod-template-hash", "abc"), plannertest.OwnedBy("apps/v1", "ReplicaSet", "api-abc"))
+		p.OwnerReferences[0].UID = "uid-api-abc"
+		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		r.Kube.Fail["get replicaset default/api-abc"] = errors.New("api server away")
+		r.Kube.Put(set, p)
+		r.Settle(s, 5*time.Second)
+		delete(r.Kube.Fail, "get replicaset default/api-abc")
+		r.Settle(s, 20*time.Second)
+		list := surges(r)
+		if len(list) != 2 || len(list[1].Owners) != 1 || list[1].Owners[0].Refused != "" || r.Kube.Called("evict default/api-abc-1") > 0 {
+			t.Errorf("surges %d, the last %+v, evictions %d", len(list), list[len(list)-1].Owners, r.Kube.Called("evict default/api-abc-1"))
+		}
+	})
+}
