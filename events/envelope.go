@@ -1,6 +1,7 @@
 package events
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -136,11 +137,18 @@ func objectWriter(o Observation) (int, func([]byte) error, error) {
 		}, nil
 	}
 	text, err := json.Marshal(o.Object)
+	if err == nil && (bytes.Contains(text, yearTenThousand) || bytes.Contains(text, yearMinusOne)) {
+		_, err = decodeObject(o.Kind, o.Op, text)
+	}
 	return len(text), func(buffer []byte) error {
 		copy(buffer, text)
 		return nil
 	}, err
 }
+
+// How times of Kubernetes begin that can be written and not be read: they are written in UTC, where the year
+// has five digits or a sign in the last or first hours of what RFC 3339 has elsewhere.
+var yearTenThousand, yearMinusOne = []byte(`"10000-01-0`), []byte(`"-001-12-3`)
 
 // appendVarint and appendString omit zero values, as proto3 does.
 func appendVarint(data []byte, num protowire.Number, v uint64) []byte {

@@ -82,7 +82,8 @@ func (p *publisher) published() uint64 {
 	return p.counter
 }
 
-// errEncoding: an object has no encoding. It is not published, and nothing else suffers.
+// errEncoding: an object has no encoding, or none that could be read. It is not published, or by name alone,
+// and nothing else suffers.
 var errEncoding = errors.New("object cannot be encoded")
 
 // publish is called with mu held.
@@ -97,9 +98,9 @@ func (p *publisher) publish(o events.Observation) error {
 		p.w.cfg.Logger.Error().Err(err).Str("kind", o.Kind.String()).Str("name", o.Name).Msg("object cannot be published")
 		return err
 	}
-	if errors.Is(err, events.ErrTooLarge) {
+	if errors.Is(err, events.ErrTooLarge) || errors.Is(err, errEncoding) && o.Kind != events.KindNone {
 		p.w.metrics.unreadable.WithLabelValues(o.Kind.String()).Inc()
-		p.w.cfg.Logger.Warn().Err(err).Str("kind", o.Kind.String()).Str("name", o.Name).Msg("object too large to publish")
+		p.w.cfg.Logger.Warn().Err(err).Str("kind", o.Kind.String()).Str("name", o.Name).Msg("object cannot be published, but for its name")
 		o.Op, o.Object = events.OpUnreadable, nil
 		err = p.send(o)
 	}

@@ -9,6 +9,9 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	karpv1 "millwright/api/karpenter/v1"
 	"millwright/events"
 )
 
@@ -146,6 +149,25 @@ func TestAnObjectThatIsTooLargeIsPublishedByName(t *testing.T) {
 		last := all[len(all)-1]
 		if last.Op != events.OpUnreadable || last.Name != "default/huge" || last.Object != nil {
 			t.Fatalf("last is %s of %q", last.Op, last.Name)
+		}
+		r.expectPods("a", "b", "c")
+	})
+}
+
+// A time in the year 10000 can be published and not be read: it would tear every World, in each new epoch
+// again.
+func TestAnObjectThatCouldNotBeReadIsPublishedByName(t *testing.T) {
+	run(t, nil, func(t *testing.T, r *rig) {
+		pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "far", UID: "uid-far", ResourceVersion: "9"}}
+		pool.Status.Conditions = []metav1.Condition{{Type: "Ready", LastTransitionTime: metav1.NewTime(time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -5*3600)))}}
+		c := Change{Kind: events.KindNodePool, Op: events.OpUpsert, UID: "uid-far", Name: "far", ResourceVersion: "9", Object: pool}
+		c.Sum.Add("far", "uid-far", "9")
+		if err := r.kube.sink.Publish(c); err != nil {
+			t.Fatal(err)
+		}
+		r.pass(2 * time.Second)
+		if w := r.world(); w.Torn() || len(w.Unreadable()) != 1 {
+			t.Errorf("torn %v, unreadable %v", w.Torn(), w.Unreadable())
 		}
 		r.expectPods("a", "b", "c")
 	})

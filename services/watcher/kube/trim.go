@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -36,7 +37,7 @@ func Trim(object runtime.Object) (metav1.Object, error) {
 	case *karpv1alpha1.NodeOverlay:
 		return &karpv1alpha1.NodeOverlay{ObjectMeta: ownMeta(o.ObjectMeta), Spec: o.Spec, Status: o.Status}, nil
 	case *mwv1alpha1.DisruptionPolicy:
-		return &mwv1alpha1.DisruptionPolicy{ObjectMeta: ownMeta(o.ObjectMeta), Spec: o.Spec}, nil
+		return trimPolicy(o), nil
 	case *awsv1.EC2NodeClass:
 		return trimNodeClass(o), nil
 	case *appsv1.DaemonSet:
@@ -132,6 +133,19 @@ func trimNode(n *corev1.Node) *corev1.Node {
 	for _, c := range n.Status.Conditions {
 		c.LastHeartbeatTime = metav1.Time{} // changes although nothing happened
 		kept.Status.Conditions = append(kept.Status.Conditions, c)
+	}
+	return kept
+}
+
+// endOfTime is the last that can be written as RFC 3339 has it, with a year of four digits in UTC.
+var endOfTime = time.Date(9999, time.December, 31, 23, 59, 59, 0, time.UTC)
+
+// trimPolicy leaves out the status. A pause until the end of the year 9999 west of Greenwich, which is how
+// people say "for ever" there, could not be read back: in UTC that is the year 10000.
+func trimPolicy(p *mwv1alpha1.DisruptionPolicy) *mwv1alpha1.DisruptionPolicy {
+	kept := &mwv1alpha1.DisruptionPolicy{ObjectMeta: ownMeta(p.ObjectMeta), Spec: p.Spec}
+	if pause := p.Spec.Pause; pause != nil && pause.Until.After(endOfTime) {
+		kept.Spec.Pause = &mwv1alpha1.Pause{Until: metav1.NewTime(endOfTime), Reason: pause.Reason}
 	}
 	return kept
 }

@@ -2,6 +2,7 @@ package kube
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"maps"
 	"os"
@@ -18,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/events"
 )
 
@@ -269,5 +271,35 @@ func TestContainerStatusLeavesOnlyWhileResizing(t *testing.T) {
 				t.Fatalf("leaves: %v", got)
 			}
 		})
+	}
+}
+
+// "For ever", as people west of Greenwich write it, is the year 10000 in UTC, in which times are published.
+func TestAPauseForEverCanBeReadBack(t *testing.T) {
+	for text, want := range map[string]string{
+		"9999-12-31T23:59:59Z":      "9999-12-31T23:59:59Z",
+		"9999-12-31T23:59:59-05:00": "9999-12-31T23:59:59Z",
+		"2026-12-31T23:59:59-05:00": "2027-01-01T04:59:59Z",
+	} {
+		p := &mwv1alpha1.DisruptionPolicy{}
+		if err := json.Unmarshal([]byte(`{"metadata": {"name": "p"}, "spec": {"pause": {"until": "`+text+`", "reason": "r"}}}`), p); err != nil {
+			t.Fatal(err)
+		}
+		trimmed, err := Trim(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := events.Encode(events.Observation{Epoch: 1, Counter: 1, Kind: events.KindDisruptionPolicy, Op: events.OpUpsert, UID: "u", Name: "p", Object: trimmed})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := events.Decode(data)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if pause := o.Object.(*mwv1alpha1.DisruptionPolicy).Spec.Pause; pause.Until.UTC().Format(time.RFC3339) != want || pause.Reason != "r" {
+			t.Errorf("%s: paused until %s, %q", text, pause.Until.UTC().Format(time.RFC3339), pause.Reason)
+		}
 	}
 }
