@@ -195,7 +195,7 @@ func eniPods(t *ec2types.InstanceTypeInfo, reserved int64) int64 {
 	}
 	card := int(aws.ToInt32(n.DefaultNetworkCardIndex))
 	enis := int64(aws.ToInt32(n.MaximumNetworkInterfaces))
-	if card < len(n.NetworkCards) {
+	if card >= 0 && card < len(n.NetworkCards) {
 		enis = int64(aws.ToInt32(n.NetworkCards[card].MaximumNetworkInterfaces))
 	}
 	if enis -= reserved; enis <= 0 {

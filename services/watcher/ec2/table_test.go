@@ -119,3 +119,16 @@ func TestClockSpeeds(t *testing.T) {
 		}
 	}
 }
+
+// A card that cannot be is none: the panic of a poll would end the process.
+func TestADefaultNetworkCardThatCannotBe(t *testing.T) {
+	for card, want := range map[int32]int64{-1: 3*9 + 2, 0: 2*9 + 2, 1: 3*9 + 2} {
+		info := &ec2types.InstanceTypeInfo{InstanceType: "m99.large", NetworkInfo: &ec2types.NetworkInfo{
+			DefaultNetworkCardIndex: aws.Int32(card), Ipv4AddressesPerInterface: aws.Int32(10), MaximumNetworkInterfaces: aws.Int32(3),
+			NetworkCards: []ec2types.NetworkCardInfo{{MaximumNetworkInterfaces: aws.Int32(2)}},
+		}}
+		if got := eniPods(info, 0); got != want {
+			t.Errorf("card %d: %d pods, want %d", card, got, want)
+		}
+	}
+}
