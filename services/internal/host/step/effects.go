@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
@@ -150,7 +151,24 @@ func (p *pool) start(key string, l lane.Lane, fn func() error) bool {
 // run starts fn. The caller holds the lock.
 func (p *pool) run(key string, l lane.Lane, fn func() error) {
 	p.lanes.begin(key, l)
-	p.group.Go(func() { p.finish(key, l, fn()) })
+	p.group.Go(func() { p.finish(key, l, p.guarded(key, fn)) })
+}
+
+// panicPause is how long the key of an effect that panicked stays taken: its owner, who does not know, would
+// start it again at once.
+const panicPause = 5 * time.Second
+
+// guarded runs an effect. A panic is a failed effect: what one object leads to must not end the services of
+// the process, nor drains and launches that are under way.
+func (p *pool) guarded(key string, fn func() error) (err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			err = fmt.Errorf("panic: %v", cause)
+			p.logger.Error().Err(err).Str("effect", key).Str("stack", string(debug.Stack())).Msg("an effect panicked: please report this")
+			time.Sleep(panicPause)
+		}
+	}()
+	return fn()
 }
 
 // measure publishes how full a lane is. The caller holds the lock.

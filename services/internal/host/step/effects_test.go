@@ -118,6 +118,26 @@ func TestEffects(t *testing.T) {
 				r.t.Error("the end of an effect is no change")
 			}
 		},
+		"one that panics ends nothing else, and is not tried again at once": func(r *rig, h *Host) {
+			release, ended := make(chan struct{}), error(nil)
+			h.Effect("other", lane.Converge, time.Hour, until(release, &ended))
+			tries := 0
+			try := func(context.Context) error { tries++; var none *Host; return errors.New(none.name) }
+			h.Effect("k", lane.Converge, time.Hour, try)
+			synctest.Wait()
+			if h.Effect("k", lane.Converge, time.Hour, try) || tries != 1 {
+				r.t.Errorf("tried %d times, and again at once", tries)
+			}
+			time.Sleep(panicPause + time.Second)
+			if !h.Effect("k", lane.Converge, time.Hour, func(context.Context) error { return nil }) {
+				r.t.Error("never tried again")
+			}
+			close(release)
+			synctest.Wait()
+			if ended != nil {
+				r.t.Errorf("the other was ended by %v", ended)
+			}
+		},
 		"none starts while another installation may act": func(r *rig, h *Host) {
 			h.mayAct = func() bool { return false }
 			if h.Effect("k", lane.Converge, time.Hour, func(context.Context) error { return nil }) {
