@@ -170,3 +170,22 @@ func replayDoom(t *testing.T, payload []byte) string {
 	}
 	return d.Reason
 }
+
+// The drain of a node that had the name before, and whose end the terminator has not recorded, says nothing
+// of the one that has it now.
+func TestANodeIsNotDrainedBecauseOneOfItsNameWas(t *testing.T) {
+	r := newRig(t)
+	r.noDrain = true
+	claimName := r.readyClaims(1)[0]
+	node := r.led.Claim(claimName).Node
+	r.other(ledger.ServiceTerminator, ledger.KindDrainStarted, &ledger.DrainStarted{Node: node, Claim: "default-before", ClaimUID: "uid-before"})
+	r.other(ledger.ServiceTerminator, ledger.KindNodeDrained, &ledger.NodeDrained{Node: node, Claim: "default-before", VolumesDetached: true})
+	r.kube.deleteClaim(claimName)
+	r.wait(time.Minute)
+	if r.ec2.running() != 1 {
+		t.Fatalf("the instance was ended with its pods: %v", r.ec2.describe())
+	}
+	r.other(ledger.ServiceTerminator, ledger.KindDrainEnded, &ledger.DrainEnded{Node: node})
+	r.noDrain = false
+	r.run("claim closed", r.closed(claimName))
+}

@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
@@ -53,6 +54,15 @@ func nodesToDrain(c Cluster) []leaving {
 	}
 	slices.SortFunc(list, func(a, b leaving) int { return strings.Compare(a.node.Name, b.node.Name) })
 	return list
+}
+
+// has reports that a drain is of this very node.
+func (l leaving) has(d *ledger.Drain) bool {
+	uid := types.UID("")
+	if l.claim != nil {
+		uid = l.claim.UID
+	}
+	return drain.IsOf(d, l.node, uid)
 }
 
 // managed reports that the node is of an EC2NodeClass. A Node that Karpenter 1.0 has made has no label of it.

@@ -65,7 +65,7 @@ func (s *Service) plan(nodes []leaving) ([]plan, error) {
 		return func(snap *planner.Snapshot) error {
 			s.breaker.begin(snap)
 			for _, l := range nodes {
-				if d := snap.Ledger.Drain(l.node.Name); d != nil {
+				if d := snap.Ledger.Drain(l.node.Name); d != nil && l.has(d) {
 					plans = append(plans, s.planNode(snap, l, d, direct))
 				}
 			}

@@ -73,9 +73,9 @@ func (s *Service) startDrain(ctx context.Context, l undrained, basis planner.Bas
 
 // endDrains records the end of drains whose Node is gone, or has been replaced by another.
 func (s *Service) endDrains(ctx context.Context, nodes []leaving) error {
-	present := map[string]bool{}
+	present := map[string]leaving{}
 	for _, l := range nodes {
-		present[l.node.Name] = true
+		present[l.node.Name] = l
 	}
 	type ended struct {
 		node, claim string
@@ -85,7 +85,7 @@ func (s *Service) endDrains(ctx context.Context, nodes []leaving) error {
 	var over []ended
 	err := s.host.Ledger(func(l *ledger.Ledger) error {
 		for _, d := range l.Drains() {
-			if !present[d.Started.Node] {
+			if n, found := present[d.Started.Node]; !found || !n.has(d) {
 				x := ended{node: d.Started.Node, claim: d.Started.Claim, seq: d.Seq}
 				if d.Drained == 0 {
 					x.evicted = s.listed.of(d.Started.Node)

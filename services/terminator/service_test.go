@@ -326,6 +326,28 @@ func TestWithoutTheBusPodsComeFromTheAPIServer(t *testing.T) {
 	})
 }
 
+// EC2 has given the node's address, and so its name, to another instance, which goes too before the
+// terminator, which was away, has recorded that the first drain is over.
+func TestADrainIsNotThatOfANodeThatHadTheNameBefore(t *testing.T) {
+	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
+		r.Settle(s, 10*time.Second)
+		if !drained(r) {
+			t.Fatal("not drained")
+		}
+		r.Kube.Remove(r.Kube.GetNode("n"), r.Kube.GetClaim("n-claim"))
+		r.AddNode("n", "general")
+		claim := r.Kube.GetClaim("n-claim")
+		claim.UID, claim.DeletionTimestamp = "another", &metav1.Time{Time: r.Now()}
+		r.Kube.Put(claim, bound("a"))
+		r.Settle(newService(r), 15*time.Second)
+		started, ended := r.Entries(ledger.KindDrainStarted), r.Entries(ledger.KindDrainEnded)
+		if r.Kube.Called("evict default/a") != 1 || len(started) != 2 || len(ended) != 1 || len(r.Entries(ledger.KindNodeDrained)) != 2 {
+			t.Errorf("%d evictions, %d drains began and %d ended, %d nodes drained", r.Kube.Called("evict default/a"), len(started), len(ended),
+				len(r.Entries(ledger.KindNodeDrained)))
+		}
+	})
+}
+
 func TestADrainIsResumedFromTheLog(t *testing.T) {
 	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
 		r.Kube.Put(bound("a"))

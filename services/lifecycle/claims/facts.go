@@ -16,6 +16,7 @@ import (
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner"
 	"millwright/planner/claim"
+	"millwright/planner/drain"
 	"millwright/planner/ledger"
 	"millwright/services/internal/kube"
 )
@@ -75,7 +76,7 @@ func (s *Stepper) drained(v *claimView, l *ledger.Ledger, now time.Time) map[str
 	v.nodes = s.nodesOf(providerID(v.ledger, v.object), now)
 	drained := map[string]bool{}
 	for _, n := range v.nodes {
-		if d := l.Drain(n.Name); d != nil && d.Drained > 0 {
+		if d := l.Drain(n.Name); d != nil && d.Drained > 0 && drain.IsOf(d, n, v.uid()) {
 			drained[n.Name] = true
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/claim"
+	"millwright/planner/drain"
 	"millwright/planner/ledger"
 	"millwright/services/internal/ec2"
 	"millwright/services/internal/kube"
@@ -155,7 +156,7 @@ func (g *Collector) isStray(n *corev1.Node, now time.Time) bool {
 	drained := false
 	err := g.host.Ledger(func(l *ledger.Ledger) error {
 		d := l.Drain(n.Name)
-		drained = d != nil && d.Drained > 0
+		drained = d != nil && d.Drained > 0 && drain.IsOf(d, n, "")
 		for _, c := range l.Claims() {
 			if c.Instance != nil && c.Instance.ProviderID == n.Spec.ProviderID {
 				return service.ErrNotReady // not stray: its claim lets it go
