@@ -7,6 +7,8 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
+	"millwright/planner/options"
+	"millwright/planner/world"
 )
 
 // Score of a command for a Balanced NodePool (reference: disruption §5): its share of the pool's cost that is
@@ -32,20 +34,23 @@ func Totals(s *planner.Snapshot, price func(*planner.StateNode) int64) map[strin
 			totals[pool.Name] = Total{}
 		}
 	}
+	// Pods of all kinds but DaemonSets', be they leaving; those that have ended disturb nobody.
+	costs := func(pod *world.Pod) bool {
+		return !pod.Class.DaemonSetOwned() && (s.Options.Revision < options.Revision1 || !pod.Terminal())
+	}
 	for _, n := range s.StateNodes() {
 		if b, ok := totals[n.NodePool]; ok && n.Claim != nil {
-			totals[n.NodePool] = Total{b.cost + price(n), b.disruption + disruptionCost(n, true)}
+			totals[n.NodePool] = Total{b.cost + price(n), b.disruption + disruptionCost(n, costs)}
 		}
 	}
 	return totals
 }
 
-// disruptionCost is one unit in grains plus the eviction costs of a node's pods that move; for the totals, of
-// all pods that are not a DaemonSet's.
-func disruptionCost(n *planner.StateNode, all bool) int64 {
+// disruptionCost is one unit in grains plus the eviction costs of those of a node's pods that count.
+func disruptionCost(n *planner.StateNode, counts func(*world.Pod) bool) int64 {
 	cost := planner.EvictionCostUnit / CostGrain
 	for _, pod := range n.Pods {
-		if all && !pod.Class.DaemonSetOwned() || planner.IsReschedulable(pod) {
+		if counts(pod) {
 			cost += EvictionGrains(pod)
 		}
 	}
@@ -68,7 +73,7 @@ func Scores(totals map[string]Total, nodes []*planner.StateNode, savings int64, 
 		}
 		s := Score{NodePool: pool, Cost: totals[pool].cost, All: totals[pool].disruption, Savings: Proportion(savings, priceOf(own), total)}
 		for _, n := range own {
-			s.Disruption += disruptionCost(n, false)
+			s.Disruption += disruptionCost(n, planner.IsReschedulable)
 		}
 		s.Thousandths = s.value()
 		scores = append(scores, s)
