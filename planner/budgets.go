@@ -82,14 +82,16 @@ func (b *PodBudgets) Blocking(p *world.Pod) (blocking []*policyv1.PodDisruptionB
 		return all, true
 	}
 	for _, pdb := range all {
-		if pdb.Status.DisruptionsAllowed == 0 && !letsGo(pdb, p) && !b.replaces(p) {
+		if pdb.Status.DisruptionsAllowed == 0 && !GoesUnready(pdb, p) && !b.replaces(p) {
 			blocking = append(blocking, pdb)
 		}
 	}
 	return blocking, false
 }
 
-func letsGo(pdb *policyv1.PodDisruptionBudget, p *world.Pod) bool {
+// GoesUnready reports that a budget does not hold a pod, because it is not ready: its eviction uses up nothing
+// of what the budget allows.
+func GoesUnready(pdb *policyv1.PodDisruptionBudget, p *world.Pod) bool {
 	policy := pdb.Spec.UnhealthyPodEvictionPolicy
 	return policy != nil && *policy == policyv1.AlwaysAllow && p.NotReady
 }
@@ -110,6 +112,6 @@ func (b *PodBudgets) IsMoving(p *world.Pod, now time.Time) bool {
 	}
 	all := b.Matching(p)
 	return len(all) <= 1 && !slices.ContainsFunc(all, func(pdb *policyv1.PodDisruptionBudget) bool {
-		return FullyBlocking(pdb) && !letsGo(pdb, p) && !b.replaces(p)
+		return FullyBlocking(pdb) && !GoesUnready(pdb, p) && !b.replaces(p)
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"millwright/planner"
 	"millwright/planner/condition"
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 	"millwright/planner/provision"
 	"millwright/planner/resource"
 )
@@ -30,13 +31,16 @@ func Going(s *planner.Snapshot) Evictions {
 	return counts
 }
 
-// Add counts the pods of a node, but for those that go without an eviction.
+// Add counts the pods of a node, but for those that go without an eviction, and for those that a budget lets go
+// beside what it allows.
 func (e Evictions) Add(s *planner.Snapshot, n *planner.StateNode) {
 	pdbs := s.PodBudgets()
 	for _, p := range n.Pods {
 		if planner.IsEvictable(p, s.Now) && !s.ReplacesFirst(p) {
 			for _, b := range pdbs.Matching(p) {
-				e[b]++
+				if s.Options.Revision < options.Revision1 || !planner.GoesUnready(b, p) {
+					e[b]++
+				}
 			}
 		}
 	}
