@@ -6,8 +6,11 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
+	"millwright/planner/disrupt/internal/account"
+	"millwright/planner/disrupt/internal/gone"
 	"millwright/planner/disrupt/internal/policy"
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 )
 
 // propose turns the decision to start a command into one to ask for it: it advances nothing, for nothing is
@@ -46,13 +49,13 @@ func (c *candidates) proposalBlock(n *planner.StateNode, reason karpv1.Disruptio
 // proposal's end; nil as long as it waits, for a person, or for a budget or a window to open.
 func AnswerDecision(s *planner.Snapshot, x *ledger.Proposal) *planner.Decision {
 	command := &x.Proposed.Command
-	switch gone := goneOf(s, command); {
-	case x.State == ledger.ProposalRejected && s.Now.Before(x.Answer.Until) && gone == "":
+	switch why := gone.Of(s, command); {
+	case x.State == ledger.ProposalRejected && s.Now.Before(x.Answer.Until) && why == "":
 		return nil
 	case x.State == ledger.ProposalRejected:
 		return endProposal(s, x, "its rejection is over")
-	case gone != "":
-		return endProposal(s, x, gone)
+	case why != "":
+		return endProposal(s, x, why)
 	case !s.Now.Before(x.Proposed.Expires):
 		return endProposal(s, x, fmt.Sprintf("it was not carried out before %s", policy.Clock(x.Proposed.Expires)))
 	case x.State != ledger.ProposalApproved:
@@ -74,20 +77,6 @@ func AnswerDecision(s *planner.Snapshot, x *ledger.Proposal) *planner.Decision {
 	return d
 }
 
-// goneOf says which node of a command is not there any more, or is going; "" if all are there.
-func goneOf(s *planner.Snapshot, command *ledger.CommandStarted) string {
-	for _, c := range command.Candidates {
-		n := s.StateNodeOfClaim(c.Claim)
-		switch {
-		case n == nil || n.Node == nil || n.Claim == nil || n.Claim.UID != c.ClaimUID:
-			return fmt.Sprintf("node %s is gone", c.Node)
-		case n.MarkedForDeletion:
-			return fmt.Sprintf("node %s goes already", c.Node)
-		}
-	}
-	return ""
-}
-
 // carryOut works an approved command out anew: the same nodes, at most the same price. why says what has
 // changed, wait that it only has to wait.
 func (p *pass) carryOut(command *ledger.CommandStarted) (d *planner.Decision, why string, wait bool) {
@@ -99,7 +88,7 @@ func (p *pass) carryOut(command *ledger.CommandStarted) (d *planner.Decision, wh
 			b = fallbacks{p}.now(n)
 		}
 		if b != nil {
-			if slices.Contains(passing, b.Cause) {
+			if slices.Contains(passing, b.Cause) || p.passes(n, b) {
 				return nil, "", true
 			}
 			return nil, fmt.Sprintf("node %s: %s", c.Node, b.Reasons()[0]), false
@@ -115,7 +104,7 @@ func (p *pass) carryOut(command *ledger.CommandStarted) (d *planner.Decision, wh
 		}
 		nodes = append(nodes, n)
 	}
-	if policy.FitLater(p.s, p.policies, nodes) {
+	if policy.FitLater(p.s, p.policies, nodes) || p.crowded(command, nodes) {
 		return nil, "", true
 	}
 	started, x, why := p.anewOf(command, nodes)
@@ -130,6 +119,30 @@ func (p *pass) carryOut(command *ledger.CommandStarted) (d *planner.Decision, wh
 
 // passing causes end by themselves.
 var passing = []Cause{CauseBudget, CauseWindow, CausePaused, CauseNominated, CauseBackoff, CauseRate, CauseHalted, CauseMovedLately}
+
+// passes reports that what keeps a node ends by itself also if its cause need not.
+func (p *pass) passes(n *planner.StateNode, b *Blocked) bool {
+	return p.s.Options.Revision >= options.Revision1 &&
+		(b.Cause == CauseNotQuiet || b.Cause == CausePDB && !account.NeverAllowed(p.s, n))
+}
+
+// crowded reports that budgets, or PodDisruptionBudgets, do not let nodes go together now beside those that go.
+func (p *pass) crowded(command *ledger.CommandStarted, nodes []*planner.StateNode) bool {
+	if p.s.Options.Revision < options.Revision1 {
+		return false
+	}
+	with, counts := map[string][]*planner.StateNode{}, account.Going(p.s)
+	for _, n := range nodes {
+		with[n.NodePool] = append(with[n.NodePool], n)
+		if _, kept := p.budgets[budgetKey{n.NodePool, command.Reason}].within(with[n.NodePool]); len(kept) > 0 {
+			return true
+		}
+		if !isEventual(command, n) && p.pdbTake(counts, n) != nil {
+			return true
+		}
+	}
+	return false
+}
 
 // lists are the nodes that may go by the method of a command.
 func (p *pass) lists(command *ledger.CommandStarted) map[string][]*planner.StateNode {

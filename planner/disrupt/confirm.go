@@ -3,15 +3,14 @@ package disrupt
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/claim"
+	"millwright/planner/disrupt/internal/gone"
 	"millwright/planner/ledger"
-	"millwright/planner/world"
 )
 
 // Outcome of a confirmation.
@@ -153,7 +152,7 @@ func awaited(s *planner.Snapshot, cmd *ledger.Command) Verdict {
 	switch {
 	case len(cmd.Started.Replacements) == 0:
 		return Verdict{Outcome: Confirmed}
-	case len(rest) == 0 && (s.Shows(cmd.At) || !mayStillCome(s, cmd)):
+	case len(rest) == 0 && (s.Shows(cmd.At) || !gone.MayCome(s, cmd)):
 		return Verdict{Outcome: Confirmed}
 	case len(rest) == 0:
 		return Verdict{Outcome: Wait, Reason: "the World is older than the command"}
@@ -248,31 +247,13 @@ func Remaining(s *planner.Snapshot, cmd *ledger.Command) []*planner.StateNode {
 	var rest []*planner.StateNode
 	for _, c := range cmd.Started.Candidates {
 		n := s.StateNodeOfClaim(c.Claim)
-		gone := n == nil || n.Node == nil || n.Claim.UID != c.ClaimUID || n.Claim.DeletionTimestamp != nil ||
+		goes := n == nil || n.Node == nil || n.Claim.UID != c.ClaimUID || n.Claim.DeletionTimestamp != nil ||
 			n.Ledger != nil && n.Ledger.Doomed != nil
-		if !gone {
+		if !goes {
 			rest = append(rest, n)
 		}
 	}
 	return rest
-}
-
-// mayStillCome reports that a candidate's NodeClaim or Node is not in the World, and that nothing else says
-// that it goes. If the World is older than the command, as one restored from a checkpoint by a new leader is,
-// it is not gone but not there yet.
-func mayStillCome(s *planner.Snapshot, cmd *ledger.Command) bool {
-	return slices.ContainsFunc(cmd.Started.Candidates, func(c ledger.Candidate) bool {
-		known := s.Ledger.Claim(c.Claim)
-		if known == nil || known.Doomed != nil {
-			return false
-		}
-		o := s.World.NodeClaim(c.Claim)
-		if o != nil && (o.UID != c.ClaimUID || o.DeletionTimestamp != nil) {
-			return false
-		}
-		n := s.StateNodeOfClaim(c.Claim)
-		return n == nil || n.Node == nil
-	})
 }
 
 // Marked reports that a Node has the taint and names the command's record as the one that asked for it: a
@@ -284,22 +265,4 @@ func Marked(n *corev1.Node, logID string, command uint64) bool {
 func isDisrupted(t corev1.Taint) bool {
 	d := karpv1.DisruptedTaint()
 	return t.MatchTaint(&d)
-}
-
-func podNames(pods []*world.Pod) string {
-	var names []string
-	for _, p := range pods[:min(len(pods), 5)] {
-		names = append(names, p.Key())
-	}
-	if more := len(pods) - 5; more > 0 {
-		return fmt.Sprintf("%s and %d other(s)", strings.Join(names, ", "), more)
-	}
-	return strings.Join(names, ", ")
-}
-
-func lowerFirst(s string) string {
-	if s == "" {
-		return "no longer managed"
-	}
-	return strings.ToLower(s[:1]) + s[1:]
 }

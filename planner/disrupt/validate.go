@@ -11,6 +11,7 @@ import (
 	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/planner"
 	"millwright/planner/disrupt/internal/account"
+	"millwright/planner/disrupt/internal/texts"
 	"millwright/planner/ledger"
 	"millwright/planner/provision"
 	"millwright/planner/world"
@@ -58,9 +59,9 @@ func (v *validation) nodes(rest []*planner.StateNode) (dropped []ledger.DroppedN
 	counts := v.othersCounts()
 	for _, n := range rest {
 		reason := v.node(n)
-		if reason == "" && !v.isEventual(n) {
+		if reason == "" && !isEventual(&v.cmd.Started, n) {
 			if why := v.pdbTake(counts, n); why != nil {
-				reason = lowerFirst(why.Message)
+				reason = texts.LowerFirst(why.Message)
 			}
 		}
 		if reason != "" {
@@ -83,8 +84,8 @@ func (v *validation) othersCounts() account.Evictions {
 	return counts
 }
 
-func (v *validation) isEventual(n *planner.StateNode) bool {
-	return v.cmd.Started.Reason == karpv1.DisruptionReasonDrifted && n.Claim.Spec.TerminationGracePeriod != nil
+func isEventual(command *ledger.CommandStarted, n *planner.StateNode) bool {
+	return command.Reason == karpv1.DisruptionReasonDrifted && n.Claim.Spec.TerminationGracePeriod != nil
 }
 
 // node returns why the command can no longer go on with a node; "" if it can.
@@ -94,7 +95,7 @@ func (v *validation) node(n *planner.StateNode) string {
 		check = v.eventual
 	}
 	if b := check(n, v.cmd.ID); b != nil {
-		return lowerFirst(b.Message)
+		return texts.LowerFirst(b.Message)
 	}
 	if b := v.policyStops(n, v.cmd.Started.Reason); b != nil {
 		return b.Message
@@ -125,7 +126,7 @@ func (v *validation) node(n *planner.StateNode) string {
 func (v *validation) arrived(n *planner.StateNode) string {
 	arrived := slices.DeleteFunc(reschedulable(n), func(p *world.Pod) bool { return v.own[n.ClaimName()][p.UID] })
 	if len(arrived) > 0 {
-		return "pods arrived: " + podNames(arrived)
+		return "pods arrived: " + texts.PodNames(arrived)
 	}
 	return ""
 }

@@ -15,6 +15,7 @@ import (
 	"millwright/planner/options"
 	"millwright/planner/provision"
 	"millwright/planner/resource"
+	"millwright/planner/world"
 )
 
 // Evictions are the pods that are to be evicted, by PodDisruptionBudget.
@@ -58,6 +59,14 @@ func (e Evictions) Exceeded(s *planner.Snapshot, n *planner.StateNode) *policyv1
 		}
 	}
 	return nil
+}
+
+// NeverAllowed reports that a budget which holds a pod of a node allows no disruption, whatever happens.
+func NeverAllowed(s *planner.Snapshot, n *planner.StateNode) bool {
+	return slices.ContainsFunc(n.Pods, func(p *world.Pod) bool {
+		blocking, _ := s.PodBudgets().Blocking(p)
+		return planner.IsEvictable(p, s.Now) && slices.ContainsFunc(blocking, planner.FullyBlocking)
+	})
 }
 
 // Consuming counts a pool's managed, initialized nodes that are not yet terminating, and those of them that
