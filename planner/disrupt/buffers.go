@@ -6,9 +6,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/disrupt/internal/account"
-	"millwright/planner/ledger"
 	"millwright/planner/options"
-	"millwright/planner/world"
 )
 
 // Virtual pods of CapacityBuffers are protected in every method (reference: scheduling §15): the node that
@@ -67,14 +65,5 @@ func (p *pass) spareable(nodes []*planner.StateNode) []*planner.StateNode {
 		}
 		p.block([]*planner.StateNode{n}, *why)
 	}
-	return sortedNodes(taken)
-}
-
-// refs name pods for a record.
-func refs(pods []*world.Pod) []ledger.PodRef {
-	var list []ledger.PodRef
-	for _, pod := range pods {
-		list = append(list, ledger.PodRef{UID: pod.UID, Namespace: pod.Namespace, Name: pod.Name})
-	}
-	return list
+	return taken
 }

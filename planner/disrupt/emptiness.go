@@ -1,28 +1,49 @@
 package disrupt
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/disrupt/internal/account"
 	"millwright/planner/disrupt/quiet"
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 )
 
 // emptiness removes nodes without pods that would need another place: those of the first NodePool that has
 // any.
 func (p *pass) emptiness() *planner.Decision {
 	for _, pool := range p.s.World.NodePools() {
-		nodes := p.spareable(p.empty[pool.Name])
+		nodes := p.emptyNodes(pool.Name)
 		if len(nodes) == 0 {
 			continue
 		}
-		started := p.emptyCommand(nodes[:min(len(nodes), candidatesMax)])
+		started := p.emptyCommand(nodes)
 		x := p.explain(started, Explanation{ConsolidateAfter: quiet.After(pool).String()})
 		return p.decision(started, x)
 	}
 	return nil
+}
+
+// emptyNodes are those of a NodePool that go together, by name: of the nodes that can go as many as its budgets
+// allow, the dearest first (reference: disruption §3).
+func (p *pass) emptyNodes(pool string) []*planner.StateNode {
+	nodes := p.empty[pool]
+	if p.s.Options.Revision < options.Revision1 {
+		nodes = sortedNodes(p.spareable(nodes))
+		return nodes[:min(len(nodes), candidatesMax)]
+	}
+	dearest := func(a, b *planner.StateNode) int {
+		return cmp.Or(cmp.Compare(p.prices.Of(b), p.prices.Of(a)), compareNodes(a, b))
+	}
+	nodes = slices.SortedFunc(slices.Values(p.spareable(slices.SortedFunc(slices.Values(nodes), dearest))), dearest)
+	taken, kept := p.budgets[budgetKey{pool, karpv1.DisruptionReasonEmpty}].within(nodes[:min(len(nodes), candidatesMax)])
+	unblock(p, taken)
+	p.block(kept, Blocked{Cause: CauseBudget, Reason: karpv1.DisruptionReasonEmpty})
+	return sortedNodes(taken)
 }
 
 func (p *pass) emptyCommand(nodes []*planner.StateNode) *ledger.CommandStarted {

@@ -8,8 +8,10 @@ import (
 	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/planner"
 	"millwright/planner/disrupt/internal/policy"
+	"millwright/planner/drain"
 	"millwright/planner/ledger"
 	"millwright/planner/nodepool"
+	"millwright/planner/options"
 	"millwright/planner/provision"
 )
 
@@ -305,7 +307,9 @@ func (p *pass) holdBack() {
 			switch taken, kept := budget.within(nodes); {
 			case m.reason == karpv1.DisruptionReasonEmpty:
 				p.block(kept, Blocked{Cause: CauseBudget, Reason: m.reason})
-				m.nodes[pool.Name] = taken
+				if p.s.Options.Revision < options.Revision1 {
+					m.nodes[pool.Name] = taken
+				}
 			case budget.Remaining > 0: // each method counts what it takes
 			case m.reason == karpv1.DisruptionReasonDrifted && len(taken) > 0:
 				p.block(slices.DeleteFunc(slices.Clone(nodes), func(n *planner.StateNode) bool { return !n.Ready() }), Blocked{Cause: CauseBudget, Reason: m.reason})
@@ -417,7 +421,7 @@ func (p *pass) candidate(n *planner.StateNode) ledger.Candidate {
 	c := ledger.Candidate{
 		Node: n.Name, Claim: n.Claim.Name, ClaimUID: n.Claim.UID, ProviderID: n.ProviderID, NodePool: n.NodePool,
 		InstanceType: n.InstanceTypeName(), Zone: n.Zone(), CapacityType: n.CapacityType(), Capacity: n.Capacity,
-		Price: p.prices.Of(n), Pods: refs(reschedulable(n)), Virtual: refs(p.trials.buffered(n)),
+		Price: p.prices.Of(n), Pods: drain.Refs(reschedulable(n)), Virtual: drain.Refs(p.trials.buffered(n)),
 	}
 	return c
 }

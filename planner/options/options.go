@@ -109,18 +109,28 @@ type Options struct {
 // Revisions of the planners' rules. Each corrects errors of the one before, which is kept for the records of
 // the programs that followed it.
 const (
-	// Revision1: pods that stay on a node which is going count for spread and affinity. minValues of capacity
-	// types are lowered to the types that a claim is left with, and those of any key are met by the types
-	// that spot is replaced with. A price that a NodeOverlay sets to 0 is what the node costs, too. Emptiness
-	// asks PodDisruptionBudgets for the sum of its nodes. Several nodes may be replaced by their own types
-	// where these are cheaper. Of overlays with the same weight each is compared with all others. DaemonSets
-	// need what their newest pod does, and the ports of the node's network. Windows of DisruptionPolicies
-	// open by what clocks show, also on days on which they change; values of policies that mean nothing are
-	// faults; an approved command waits for maxEvictionsPerHour. Emptiness and static drift say what they
-	// cost. What a running pod has attached counts whatever has become of its claims. Sidecars take host
-	// ports. A volume is where its labels say. Static NodePools count NodeClaims that are not on record. Pods
-	// of DaemonSets that are to come to a node have their ports there, and their room before it is
-	// initialized. A NodeClaim that is made has the labels that it was made with.
+	// Revision1:
+	//   - Pods that stay on a node which is going count for spread and affinity.
+	//   - minValues of capacity types are lowered to the types that a claim is left with, and those of any key
+	//     are met by the types that spot is replaced with.
+	//   - A price that a NodeOverlay sets to 0 is what the node costs, too. Of overlays with the same weight
+	//     each is compared with all others.
+	//   - DaemonSets need what their newest pod does, and the ports of the node's network. Their pods that are
+	//     to come to a node have their ports there, and their room before it is initialized.
+	//   - Sidecars take host ports. A volume is where its labels say. What a running pod has attached counts
+	//     whatever has become of its claims.
+	//   - Static NodePools count NodeClaims that are not on record. A NodeClaim that is made has the labels that
+	//     it was made with.
+	//   - Emptiness asks PodDisruptionBudgets for the sum of its nodes. Pods that these let go because they are
+	//     not ready use up nothing of them.
+	//   - Of empty nodes the dearest go first, and those that have to stay use up no budget. Emptiness and
+	//     static drift say what they cost.
+	//   - Several nodes may be replaced by their own types where these are cheaper.
+	//   - Pods that have ended disturb no Balanced NodePool.
+	//   - Windows of DisruptionPolicies open by what clocks show, also on days on which they change; values of
+	//     policies that mean nothing are faults.
+	//   - An approved command waits for maxEvictionsPerHour, budgets, PodDisruptionBudgets and until its nodes
+	//     are quiet.
 	Revision1 = 1 + iota
 	revisionsEnd
 	// PresentRevision is what services plan by.
