@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,8 +56,8 @@ func DoNotDisrupt(p *world.Pod, now time.Time) DoNotDisruptState {
 	if value == "true" {
 		return DoNotDisruptState{InEffect: true}
 	}
-	d, err := time.ParseDuration(value)
-	if err != nil || d <= 0 {
+	d, err := protection(value)
+	if err != nil {
 		return DoNotDisruptState{Invalid: true}
 	}
 	if p.Started == 0 {
@@ -64,6 +65,24 @@ func DoNotDisrupt(p *world.Pod, now time.Time) DoNotDisruptState {
 	}
 	until := time.Unix(0, p.Started).UTC().Add(d)
 	return DoNotDisruptState{InEffect: now.Before(until), Until: until}
+}
+
+// protection is how long a pod is not to be disrupted.
+func protection(value string) (time.Duration, error) {
+	d, err := time.ParseDuration(value)
+	if err == nil && d <= 0 {
+		err = fmt.Errorf("duration %q is not positive", value)
+	}
+	return d, err
+}
+
+// DoNotDisruptFault says why a pod's do-not-disrupt annotation is Invalid; nil if it is not.
+func DoNotDisruptFault(p *world.Pod, now time.Time) error {
+	if !DoNotDisrupt(p, now).Invalid {
+		return nil
+	}
+	_, err := protection(p.Class.Annotations[karpv1.DoNotDisruptAnnotationKey])
+	return err
 }
 
 // ToleratesDisrupted reports that the pods of a class tolerate the taint karpenter.sh/disrupted:NoSchedule: a

@@ -233,6 +233,7 @@ func (s *Service) plan() (p planned, err error) {
 		}
 		took := s.evaluate(snap, &p)
 		s.tellBlocked(p.report)
+		s.tellProtection(snap)
 		p.basis = snap.Basis()
 		p.idle = idle{at: snap.Now, wake: p.report.WakeAt, took: took, seq: snap.Ledger.Seq(), revision: snap.World.Revision(),
 			unfinished: p.report.Searched.Left > 0, pods: bound(snap.World)}
