@@ -27,6 +27,10 @@ type motion struct {
 	pods            int
 }
 
+// ago is how long ago something was. What is to come was before the clock was set back, and so is as long ago as
+// it seems to be ahead: else it would count until the clock comes there again.
+func ago(now, at time.Time) time.Duration { return now.Sub(at).Abs() }
+
 // bound counts the pods that have a node.
 func bound(w *world.World) int { return w.PodCount() - len(w.PendingPods()) }
 
@@ -35,7 +39,7 @@ func (m *motion) look(now time.Time, pods int) bool {
 	switch {
 	case m.at.IsZero():
 		m.at, m.pods = now, pods
-	case now.Sub(m.at) >= planEvery:
+	case ago(now, m.at) >= planEvery:
 		if moved := max(pods-m.pods, m.pods-pods); moved >= motionLeast && moved*motionPart > m.pods {
 			if m.last = now; m.since.IsZero() {
 				m.since = now
@@ -43,8 +47,8 @@ func (m *motion) look(now time.Time, pods int) bool {
 		}
 		m.at, m.pods = now, pods
 	}
-	if now.Sub(m.last) >= calmFor {
+	if ago(now, m.last) >= calmFor {
 		m.since = time.Time{}
 	}
-	return !m.since.IsZero() && now.Sub(m.since) < motionMax
+	return !m.since.IsZero() && ago(now, m.since) < motionMax
 }

@@ -47,7 +47,7 @@ type policyStatus struct {
 // new leader reads it first.
 func (s *Service) tellPolicies() error {
 	now := s.host.Now()
-	if now.Before(s.policiesAt) {
+	if wait := s.policiesAt.Sub(now); wait > 0 && wait <= policiesEvery { // longer: the clock was set back
 		return nil
 	}
 	s.policiesAt = now.Add(policiesEvery)

@@ -62,7 +62,7 @@ func (s *Service) answer(ctx context.Context) error {
 
 // tooSoon reports that nothing can have changed since, or that it is less than a second ago.
 func (i idle) tooSoon(now idle) bool {
-	since := now.at.Sub(i.at)
+	since := ago(now.at, i.at)
 	return since < planEvery || now.seq == i.seq && now.revision == i.revision && since < idleMax
 }
 

@@ -319,7 +319,7 @@ func (i *idle) due(snap *planner.Snapshot, most time.Duration) bool {
 	if !changed {
 		pause = max(idleMax, pause)
 	}
-	return snap.Now.Sub(i.at) >= pause
+	return ago(snap.Now, i.at) >= pause
 }
 
 // share is for how many times as long as the plan took there is to be no other. pods are how many there are

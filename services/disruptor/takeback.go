@@ -33,7 +33,7 @@ func (s *Service) takeBack() error {
 	var list []stale
 	err := s.host.Snapshot(service.ForDisruption, func(snap *planner.Snapshot) error {
 		now := idle{at: snap.Now, seq: snap.Ledger.Seq(), revision: snap.World.UnboundRevision()}
-		if now.at.Sub(s.cleared.at) < planEvery || now.seq == s.cleared.seq && now.revision == s.cleared.revision && now.at.Sub(s.cleared.at) < idleMax {
+		if s.cleared.tooSoon(now) {
 			return nil
 		}
 		s.cleared = now

@@ -56,7 +56,7 @@ func (b *breaker) allows(node string) bool {
 	}
 	recent := 0
 	for _, at := range b.began {
-		if b.now.Sub(at) < forcedWindow {
+		if b.now.Sub(at).Abs() < forcedWindow { // one to come is of a clock that was ahead
 			recent++
 		}
 	}
@@ -82,7 +82,7 @@ func (b *breaker) certainly(now time.Time) time.Time {
 func (b *breaker) forget(present map[string]bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	maps.DeleteFunc(b.began, func(node string, at time.Time) bool { return !present[node] && b.now.Sub(at) >= forcedWindow })
+	maps.DeleteFunc(b.began, func(node string, at time.Time) bool { return !present[node] && b.now.Sub(at).Abs() >= forcedWindow })
 }
 
 // heldNow returns how many nodes are held back, and whether that is new.
@@ -90,7 +90,7 @@ func (b *breaker) heldNow(now time.Time) (n int, fresh bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if n = len(b.held); n > 0 {
-		fresh = b.alarmed.IsZero() || now.Sub(b.alarmed) > alarmQuiet
+		fresh = b.alarmed.IsZero() || now.Sub(b.alarmed).Abs() > alarmQuiet
 		b.held, b.alarmed = map[string]bool{}, now
 	}
 	return n, fresh

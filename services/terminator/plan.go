@@ -85,7 +85,7 @@ func (s *Service) plan(nodes []leaving) ([]plan, error) {
 	if s.unfit.IsZero() {
 		s.unfit = s.host.Now()
 	}
-	if len(nodes) == 0 || s.host.Now().Sub(s.unfit) < unfitMax {
+	if len(nodes) == 0 || s.host.Now().Sub(s.unfit).Abs() < unfitMax {
 		return nil, err
 	}
 	plans = nil

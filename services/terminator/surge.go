@@ -56,7 +56,7 @@ func (s *Service) askSurge(p *plan) {
 		var owners []ledger.SurgedOwner
 		for i := range questions {
 			facts, _, err := s.surgeFacts(ctx, &questions[i])
-			if err != nil && s.host.Now().Sub(since) < surgeAskedMax {
+			if err != nil && s.host.Now().Sub(since).Abs() < surgeAskedMax {
 				s.retries.Failed(key, s.host.Now())
 				return err
 			}

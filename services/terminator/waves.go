@@ -75,7 +75,7 @@ func (w *wave) inWaves(plans []plan, now time.Time, due func(eviction) bool, set
 	case !any:
 		*w = wave{}
 		return
-	case least > w.least, largest > 0 && largest < w.least && (now.Sub(w.at) >= waveMax || settled()):
+	case least > w.least, largest > 0 && largest < w.least && (now.Sub(w.at).Abs() >= waveMax || settled()):
 		w.least = least
 	}
 	for i := range plans {
