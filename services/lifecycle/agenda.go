@@ -199,7 +199,7 @@ func (s *Service) poolsOrClassesChanged(changes []kube.Change, complete bool, no
 // todo returns the claims to look at now, by name.
 func (s *Service) todo(now time.Time) ([]string, error) {
 	a := s.agenda
-	if now.Sub(a.full) >= fullEvery {
+	if now.Sub(a.full).Abs() >= fullEvery {
 		a.lookAtAll()
 	}
 	due, all := a.takeDue()

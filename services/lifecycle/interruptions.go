@@ -36,7 +36,7 @@ func (i *interruptions) Of(instance string) []claim.Interruption {
 func (i *interruptions) read(w *world.World, now time.Time) (fresh []string) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.of != nil && w.InterruptionRevision() == i.seen && now.Sub(i.at) < interruptionsEvery {
+	if i.of != nil && w.InterruptionRevision() == i.seen && now.Sub(i.at).Abs() < interruptionsEvery {
 		return nil
 	}
 	was := i.of

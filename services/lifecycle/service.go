@@ -90,8 +90,8 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 	if err != nil {
 		return 0, err
 	}
-	if !s.effects.Ended() && s.agenda.silent() && view.sameAs(&s.agenda.seen) && now.Before(s.wake) {
-		return s.wake.Sub(now), nil // only the World moved, which decides nothing that cannot wait a moment
+	if rest := s.wake.Sub(now); !s.effects.Ended() && s.agenda.silent() && view.sameAs(&s.agenda.seen) && rest > 0 && rest <= idleMax {
+		return rest, nil // only the World moved, which decides nothing that cannot wait a moment
 	}
 	s.lookAtChanged(view)
 	marked := s.status.StepMarks(ctx, now)

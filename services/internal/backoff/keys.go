@@ -16,6 +16,9 @@ const (
 	forgetAfter = 10 * time.Minute
 	// pruneEvery is how often keys are checked for pruning.
 	pruneEvery = time.Minute
+	// setBackLeast: a pause that began so long after now was set by a clock that was put back since. Less is a
+	// look that began before the effect ended.
+	setBackLeast = time.Minute
 )
 
 // Keys is safe for concurrent use.
@@ -29,24 +32,33 @@ type Keys struct {
 }
 
 type entry struct {
-	at                  time.Time
+	// at is when the key is due, set when that was said.
+	at, set             time.Time
 	failures, conflicts int
 }
+
+// void reports that the clock was put back since.
+func (e entry) void(now time.Time) bool { return e.set.Sub(now) > setBackLeast }
 
 // New returns Keys whose failures pause for first at first, then twice as long each time, up to limit.
 func New(first, limit time.Duration) *Keys {
 	return &Keys{first: first, limit: limit, keys: map[string]entry{}}
 }
 
-// At is when the key may be tried again; zero if nothing holds it back.
-func (k *Keys) At(key string) time.Time {
+// At is when the key may be tried again; zero if nothing holds it back, as after a clock that was ahead is put
+// right.
+func (k *Keys) At(key string, now time.Time) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.keys[key].at
+	e := k.keys[key]
+	if e.void(now) {
+		return time.Time{}
+	}
+	return e.at
 }
 
 // Due reports that nothing holds the key back now.
-func (k *Keys) Due(key string, now time.Time) bool { return !now.Before(k.At(key)) }
+func (k *Keys) Due(key string, now time.Time) bool { return !now.Before(k.At(key, now)) }
 
 // Failed postpones the next try, longer with each failure in a row.
 func (k *Keys) Failed(key string, now time.Time) {
@@ -96,17 +108,18 @@ func (k *Keys) change(key string, now time.Time, how func(*entry)) {
 	k.prune(now)
 	e := k.keys[key]
 	how(&e)
+	e.set = now
 	k.keys[key] = e
 }
 
 // prune forgets keys that have been due for long. The caller holds the lock.
 func (k *Keys) prune(now time.Time) {
-	if now.Sub(k.pruned) < pruneEvery {
+	if now.Sub(k.pruned).Abs() < pruneEvery {
 		return
 	}
 	k.pruned = now
 	for key, e := range k.keys {
-		if now.Sub(e.at) > forgetAfter {
+		if now.Sub(e.at) > forgetAfter || e.void(now) {
 			delete(k.keys, key)
 		}
 	}

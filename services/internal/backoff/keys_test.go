@@ -13,10 +13,10 @@ func TestFailuresPauseTwiceAsLongEachTime(t *testing.T) {
 	now := start
 	for i, want := range []time.Duration{1, 2, 4, 5, 5} {
 		k.Failed("a", now)
-		if got := k.At("a").Sub(now); got != want*time.Second {
+		if got := k.At("a", now).Sub(now); got != want*time.Second {
 			t.Errorf("failure %d pauses %s, want %s", i+1, got, want*time.Second)
 		}
-		now = k.At("a")
+		now = k.At("a", now)
 	}
 	k.Succeeded("a")
 	if !k.Due("a", now) {
@@ -30,7 +30,7 @@ func TestConflictsSpread(t *testing.T) {
 	for i := range 100 {
 		key := fmt.Sprintf("claim/%d", i)
 		k.Conflicted(key, start)
-		pause := k.At(key).Sub(start)
+		pause := k.At(key, start).Sub(start)
 		if pause < conflictFirst/2 || pause >= conflictFirst {
 			t.Fatalf("the first conflict pauses %s", pause)
 		}
@@ -38,7 +38,7 @@ func TestConflictsSpread(t *testing.T) {
 		for range 12 {
 			k.Conflicted(key, start)
 		}
-		if pause = k.At(key).Sub(start); pause < conflictMax/2 || pause >= conflictMax {
+		if pause = k.At(key, start).Sub(start); pause < conflictMax/2 || pause >= conflictMax {
 			t.Fatalf("the 13th conflict pauses %s", pause)
 		}
 	}
@@ -55,7 +55,7 @@ func TestAHoldCountsNoFailure(t *testing.T) {
 		t.Error("a held key is due")
 	}
 	k.Failed("a", start)
-	if got := k.At("a").Sub(start); got != 2*time.Second {
+	if got := k.At("a", start).Sub(start); got != 2*time.Second {
 		t.Errorf("after a hold the second failure pauses %s", got)
 	}
 }

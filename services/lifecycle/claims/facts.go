@@ -45,7 +45,7 @@ func claimKey(name string) string { return ledger.ClaimAggregate(name) }
 // gatherFacts gathers the facts about a claim.
 func (s *Stepper) gatherFacts(name string) (*claimView, error) {
 	now := s.host.Now()
-	v := &claimView{name: name, input: claim.Input{Name: name, Now: now.UTC(), RetryAt: s.effects.Retries.At(claimKey(name)).UTC()}}
+	v := &claimView{name: name, input: claim.Input{Name: name, Now: now.UTC(), RetryAt: s.effects.Retries.At(claimKey(name), now).UTC()}}
 	var drained map[string]bool
 	claims := 0
 	err := s.host.Ledger(func(l *ledger.Ledger) error {

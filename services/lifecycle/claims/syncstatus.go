@@ -12,7 +12,7 @@ import (
 // statusStale reports that the object does not say what it should.
 func (s *Stepper) statusStale(v *claimView) bool {
 	o := v.own()
-	if o == nil || v.ledger == nil || s.host.Now().Before(s.effects.Retries.At(claimKey(v.name))) {
+	if o == nil || v.ledger == nil || !s.effects.Retries.Due(claimKey(v.name), s.host.Now()) {
 		return false
 	}
 	versions := v.versions()

@@ -148,10 +148,10 @@ func (f *Findings) Scanned() time.Time {
 	return f.scan.at
 }
 
-func (f *Findings) scanDue() time.Time {
+func (f *Findings) scanDue(now time.Time) time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.scan.at.IsZero() {
+	if f.scan.at.IsZero() || f.scan.at.Sub(now) > ScanEvery { // the clock was set back since
 		return time.Time{}
 	}
 	return f.scan.at.Add(ScanEvery)

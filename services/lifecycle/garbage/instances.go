@@ -29,7 +29,7 @@ func (g *Collector) StepPoll(now time.Time) time.Time {
 	if len(ids) == 0 {
 		return time.Time{}
 	}
-	if at := g.effects.Retries.At("poll"); now.Before(at) {
+	if at := g.effects.Retries.At("poll", now); now.Before(at) {
 		return at
 	}
 	g.effects.Start("poll", lane.Poll, func(ctx context.Context) error { return g.poll(ctx, ids) })

@@ -35,7 +35,7 @@ const (
 
 // StepScan starts the direct look at everything when it is due.
 func (g *Collector) StepScan(now time.Time) time.Time {
-	due := planner.Latest(g.found.scanDue(), g.effects.Retries.At("scan"))
+	due := planner.Latest(g.found.scanDue(now), g.effects.Retries.At("scan", now))
 	if now.Before(due) {
 		return due
 	}

@@ -49,10 +49,10 @@ func (g *Collector) StepTidy(now time.Time) time.Time {
 		return time.Time{}
 	}
 	due := planner.Latest(g.started.Add(TidyEvery), g.tidying.tidyDue())
-	if g.tidying.scarce() {
-		due = now // a launch waits for it
+	if g.tidying.scarce() || due.Sub(now) > TidyEvery { // a launch waits for it, or the clock was set back
+		due = now
 	}
-	due = planner.Latest(due, g.effects.Retries.At("tidy"))
+	due = planner.Latest(due, g.effects.Retries.At("tidy", now))
 	if now.Before(due) {
 		return due
 	}

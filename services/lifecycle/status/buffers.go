@@ -26,7 +26,7 @@ type wantedStatus struct {
 // StepBuffers writes to the status of each CapacityBuffer how many pods it stands for, and where they fit, as
 // the planner of this very World and Ledger sees it.
 func (k *Keeper) StepBuffers(now time.Time) time.Time {
-	if at := k.effects.Retries.At("buffers"); now.Before(at) {
+	if at := k.effects.Retries.At("buffers", now); now.Before(at) {
 		return at
 	}
 	k.effects.Hold("buffers", buffersEvery)

@@ -47,7 +47,7 @@ func (k *Keeper) StepClasses(now time.Time) time.Time {
 		claims := users[nc.Name]
 		key := "nodeclass/" + nc.Name
 		version := string(nc.UID) + "/" + nc.ResourceVersion + "/" + strconv.Itoa(len(claims))
-		if due := planner.Latest(k.classDue(nc.Name, version), k.effects.Retries.At(key)); now.Before(due) || k.deps.Outdated.Has(nc, now) {
+		if due := planner.Latest(k.classDue(nc.Name, version, now), k.effects.Retries.At(key, now)); now.Before(due) || k.deps.Outdated.Has(nc, now) {
 			wake = effects.Earliest(planner.Latest(due, now.Add(classesMin)), wake)
 			continue
 		}
@@ -95,11 +95,12 @@ func (k *Keeper) reconcileClass(ctx context.Context, key, version string, nc *aw
 	return nil
 }
 
-// classDue is when the class is to be looked at again; zero if it is not as it was last time.
-func (k *Keeper) classDue(name, version string) time.Time {
+// classDue is when the class is to be looked at again; zero if it is not as it was last time, or if the clock
+// was set back since.
+func (k *Keeper) classDue(name, version string, now time.Time) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if r := k.classAt[name]; r.version == version {
+	if r := k.classAt[name]; r.version == version && r.at.Sub(now) <= classesMax {
 		return r.at
 	}
 	return time.Time{}

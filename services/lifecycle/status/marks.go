@@ -37,7 +37,7 @@ type look struct {
 // StepMarks finds out which NodeClaims have drifted and which are quiet. A verdict on drift is recorded
 // before it is told; what was found then reaches the objects with the rest of their status.
 func (k *Keeper) StepMarks(ctx context.Context, now time.Time) error {
-	if now.Before(k.effects.Retries.At("marks")) {
+	if now.Before(k.effects.Retries.At("marks", now)) {
 		return nil
 	}
 	k.effects.Hold("marks", MarksEvery)

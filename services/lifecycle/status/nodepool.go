@@ -23,7 +23,7 @@ const poolsEvery = time.Second
 
 // StepPools brings hash and status of every NodePool up to date.
 func (k *Keeper) StepPools(now time.Time) time.Time {
-	if at := k.effects.Retries.At("pools"); now.Before(at) {
+	if at := k.effects.Retries.At("pools", now); now.Before(at) {
 		return at
 	}
 	k.effects.Hold("pools", poolsEvery)

@@ -25,7 +25,7 @@ const overlaysEvery = time.Second
 // StepOverlays writes to the status of each NodeOverlay whether it is applied, as the planner of this very
 // World sees it.
 func (k *Keeper) StepOverlays(now time.Time) time.Time {
-	if at := k.effects.Retries.At("overlays"); now.Before(at) {
+	if at := k.effects.Retries.At("overlays", now); now.Before(at) {
 		return at
 	}
 	k.effects.Hold("overlays", overlaysEvery)
