@@ -89,8 +89,8 @@ func (b *PodBudgets) Blocking(p *world.Pod) (blocking []*policyv1.PodDisruptionB
 	return blocking, false
 }
 
-// GoesUnready reports that a budget does not hold a pod, because it is not ready: its eviction uses up nothing
-// of what the budget allows.
+// GoesUnready reports that a budget does not hold a pod, because it is not ready: its eviction uses up
+// nothing of what the budget allows.
 func GoesUnready(pdb *policyv1.PodDisruptionBudget, p *world.Pod) bool {
 	policy := pdb.Spec.UnhealthyPodEvictionPolicy
 	return policy != nil && *policy == policyv1.AlwaysAllow && p.NotReady

@@ -126,7 +126,8 @@ func (p *pass) passes(n *planner.StateNode, b *Blocked) bool {
 		(b.Cause == CauseNotQuiet || b.Cause == CausePDB && !account.NeverAllowed(p.s, n))
 }
 
-// crowded reports that budgets, or PodDisruptionBudgets, do not let nodes go together now beside those that go.
+// crowded reports that budgets, or PodDisruptionBudgets, do not let nodes go together now beside those that
+// go.
 func (p *pass) crowded(command *ledger.CommandStarted, nodes []*planner.StateNode) bool {
 	if p.s.Options.Revision < options.Revision1 {
 		return false

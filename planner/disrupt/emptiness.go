@@ -28,8 +28,8 @@ func (p *pass) emptiness() *planner.Decision {
 	return nil
 }
 
-// emptyNodes are those of a NodePool that go together, by name: of the nodes that can go as many as its budgets
-// allow, the dearest first (reference: disruption §3).
+// emptyNodes are those of a NodePool that go together, by name: of the nodes that can go as many as its
+// budgets allow, the dearest first (reference: disruption §3).
 func (p *pass) emptyNodes(pool string) []*planner.StateNode {
 	nodes := p.empty[pool]
 	if p.s.Options.Revision < options.Revision1 {

@@ -27,8 +27,8 @@ type motion struct {
 	pods            int
 }
 
-// ago is how long ago something was. What is to come was before the clock was set back, and so is as long ago as
-// it seems to be ahead: else it would count until the clock comes there again.
+// ago is how long ago something was. What is to come was before the clock was set back, and so is as long ago
+// as it seems to be ahead: else it would count until the clock comes there again.
 func ago(now, at time.Time) time.Duration { return now.Sub(at).Abs() }
 
 // bound counts the pods that have a node.

@@ -21,8 +21,8 @@ const (
 	faultMax = 300
 )
 
-// tellProtection says of pods on nodes with a NodeClaim until when do-not-disrupt protects them, if it is for a
-// time, and that a value protects nothing (reference: disruption §9).
+// tellProtection says of pods on nodes with a NodeClaim until when do-not-disrupt protects them, if it is for
+// a time, and that a value protects nothing (reference: disruption §9).
 func (s *Service) tellProtection(snap *planner.Snapshot) {
 	for _, n := range snap.StateNodes() {
 		if n.Claim == nil {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Pauses that began while the clock was a month ahead end, and are forgotten, once it is put right; those of a
-// moment ago do not.
+// Pauses that began while the clock was a month ahead end, and are forgotten, once it is put right; those of
+// a moment ago do not.
 func TestNoPauseIsAsLongAsAClockWasAhead(t *testing.T) {
 	k, ahead := New(time.Second, time.Minute), start.Add(30*24*time.Hour)
 	k.Failed("failed", ahead)

@@ -16,8 +16,8 @@ const (
 	forgetAfter = 10 * time.Minute
 	// pruneEvery is how often keys are checked for pruning.
 	pruneEvery = time.Minute
-	// setBackLeast: a pause that began so long after now was set by a clock that was put back since. Less is a
-	// look that began before the effect ended.
+	// setBackLeast: a pause that began so long after now was set by a clock that was put back since. Less is
+	// a look that began before the effect ended.
 	setBackLeast = time.Minute
 )
 
@@ -45,8 +45,8 @@ func New(first, limit time.Duration) *Keys {
 	return &Keys{first: first, limit: limit, keys: map[string]entry{}}
 }
 
-// At is when the key may be tried again; zero if nothing holds it back, as after a clock that was ahead is put
-// right.
+// At is when the key may be tried again; zero if nothing holds it back, as after a clock that was ahead is
+// put right.
 func (k *Keys) At(key string, now time.Time) time.Time {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -32,8 +32,8 @@ func Going(s *planner.Snapshot) Evictions {
 	return counts
 }
 
-// Add counts the pods of a node, but for those that go without an eviction, and for those that a budget lets go
-// beside what it allows.
+// Add counts the pods of a node, but for those that go without an eviction, and for those that a budget lets
+// go beside what it allows.
 func (e Evictions) Add(s *planner.Snapshot, n *planner.StateNode) {
 	pdbs := s.PodBudgets()
 	for _, p := range n.Pods {
