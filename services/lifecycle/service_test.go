@@ -181,6 +181,39 @@ func TestAPlannedClaimThatTheAPIServerRefusesIsWithdrawn(t *testing.T) {
 	r.run("launched", func() bool { c := r.led.Claim(again); return c != nil && c.Instance != nil })
 }
 
+// Each withdrawal is recorded, and so is the plan that follows: they get rarer, until the NodePool is changed.
+func TestClaimsThatAreAllRefusedAreWithdrawnEverMoreRarely(t *testing.T) {
+	r := newRig(t)
+	r.kube.invalid = "no such label"
+	withdrawnAfter := func(change func()) time.Duration {
+		name := r.plan()
+		began := r.now
+		r.wait(2 * time.Second)
+		change()
+		r.run("withdrawn", func() bool { return r.led.Claim(name) == nil })
+		return r.now.Sub(began)
+	}
+	last := time.Duration(0)
+	for n := range 3 {
+		took := withdrawnAfter(func() {})
+		if took < last*3/2 {
+			t.Errorf("withdrawal %d after %s, the one before after %s", n+1, took, last)
+		}
+		last = took
+	}
+	took := withdrawnAfter(func() {
+		changed := r.kube.pools["default"].DeepCopy()
+		changed.Generation++
+		r.kube.pools["default"] = changed
+	})
+	if took > refusedSoon {
+		t.Errorf("%s after the NodePool was changed", took)
+	}
+}
+
+// refusedSoon is how soon what was refused is planned anew, by a NodePool that has changed.
+const refusedSoon = 15 * time.Second
+
 func TestAPlannedClaimThatTheAPIServerRefusedForAMomentIsMade(t *testing.T) {
 	r := newRig(t)
 	r.kube.invalid = "not now"

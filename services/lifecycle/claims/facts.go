@@ -120,7 +120,9 @@ func (s *Stepper) complete(v *claimView, drained map[string]bool, now time.Time)
 	}
 	in.NodeClass = claim.FactsOfNodeClass(v.class)
 	in.PoolMissing, in.PoolGone = s.poolFacts(v)
-	in.Refused = s.mem.isRefused(v.name, now)
+	if v.ledger != nil && v.ledger.Planned != nil {
+		in.Refused = s.mem.refusals.isLasting(v.name, s.generationOf(v.ledger.Planned.NodePool), now)
+	}
 	in.NodeGone = s.deps.Findings.NodeGone(v.uid(), now)
 	in.Failure = claim.FailureOf(v.ledger)
 	if v.ledger != nil && v.ledger.Open == nil && v.ledger.Instance == nil {

@@ -19,10 +19,6 @@ import (
 // writtenFor is how long a write of unknown outcome may not show in the cache.
 const writtenFor = 30 * time.Second
 
-// refusedFor is how long the API server must call a planned NodeClaim invalid before it is given up: policies
-// of admission, and CustomResourceDefinitions, may be about to change.
-const refusedFor = 30 * time.Second
-
 // memory is what the service knows and may forget: a new leader finds it out again.
 type memory struct {
 	// retries of effects by key: claim/<name>, nodepool/<name>, scan, …
@@ -47,8 +43,8 @@ type memory struct {
 	told map[toldKey]time.Time
 	// unnamed are instances of claims, by name, that do not bear the name of their claim yet.
 	unnamed map[string]string
-	// refused are planned claims, by name, whose NodeClaim the API server called invalid, since when.
-	refused map[string]time.Time
+	// refusals of planned NodeClaims by the API server.
+	refusals *refusals
 	// presumed outcomes by claim name, while the log can't be reached.
 	presumed map[string]presumption
 }
@@ -66,7 +62,7 @@ func newMemory(retries *backoff.Keys, objects *recent.Objects[*karpv1.NodeClaim]
 		failures:    map[types.UID]claim.Failure{}, lookups: map[string]time.Time{}, settled: map[string]string{},
 		marks: map[string]claim.Marks{}, catalogues: map[string]*catalog.Catalog{},
 		sought: map[types.UID]bool{}, boots: map[types.UID]boot{}, told: map[toldKey]time.Time{},
-		unnamed: map[string]string{}, refused: map[string]time.Time{},
+		unnamed: map[string]string{}, refusals: newRefusals(),
 	}
 }
 
@@ -149,28 +145,6 @@ func (m *memory) unnamedOf(name string) string {
 	return m.unnamed[name]
 }
 
-// answered remembers whether the API server calls a planned NodeClaim invalid; news says that it does, and
-// did not before.
-func (m *memory) answered(name string, invalid bool, now time.Time) (news bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	_, known := m.refused[name]
-	switch {
-	case !invalid:
-		delete(m.refused, name)
-	case !known:
-		m.refused[name] = now
-	}
-	return invalid && !known
-}
-
-func (m *memory) isRefused(name string, now time.Time) bool {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	since, known := m.refused[name]
-	return known && now.Sub(since).Abs() >= refusedFor
-}
-
 // isSettled reports that a claim with these versions needed no status write.
 func (m *memory) isSettled(name, versions string) bool {
 	m.mu.Lock()
@@ -195,7 +169,6 @@ func (m *memory) forget(name string, uid types.UID) {
 	delete(m.settled, "shadow/"+name)
 	delete(m.marks, name)
 	delete(m.unnamed, name)
-	delete(m.refused, name)
 	delete(m.failures, uid)
 	delete(m.sought, uid)
 	delete(m.boots, uid)
@@ -223,7 +196,7 @@ func (m *memory) marksOf(name string) claim.Marks {
 func (m *memory) len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.settled) + len(m.marks) + len(m.failures) + len(m.sought) + len(m.boots) + len(m.catalogues) + len(m.lookups) + len(m.registering) + len(m.told) + len(m.unnamed) + len(m.refused)
+	return len(m.settled) + len(m.marks) + len(m.failures) + len(m.sought) + len(m.boots) + len(m.catalogues) + len(m.lookups) + len(m.registering) + len(m.told) + len(m.unnamed) + m.refusals.len()
 }
 
 // bootDue reports that what became of a claim's instance was not asked for lately, and notes that it is now.

@@ -23,10 +23,22 @@ func (s *Stepper) create(ctx context.Context, v *claimView, _ claim.Action) (boo
 	if kube.IsAlreadyExists(err) {
 		_, err = s.deps.Kube.GetNodeClaim(ctx, v.name)
 	}
-	if s.mem.answered(v.name, kube.IsInvalid(err), s.host.Now()) {
+	pool := v.ledger.Planned.NodePool
+	switch {
+	case err == nil:
+		s.mem.refusals.taken(v.name, pool)
+	case kube.IsInvalid(err) && s.mem.refusals.refused(v.name, pool, s.generationOf(pool), s.host.Now()):
 		s.report.tellRefused(v, err)
 	}
 	return err == nil, err
+}
+
+// generationOf a NodePool; 0 if it is not known.
+func (s *Stepper) generationOf(pool string) int64 {
+	if p := s.deps.Cache.NodePool(pool); p != nil {
+		return p.Generation
+	}
+	return 0
 }
 
 func (s *Stepper) recordCreated(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {

@@ -20,7 +20,7 @@ func (m *memory) prune(names map[string]bool, claims map[types.UID]bool, classes
 	maps.DeleteFunc(m.settled, func(key, _ string) bool { return !names[strings.TrimPrefix(key, "shadow/")] })
 	forget(m.marks, names)
 	forget(m.unnamed, names)
-	forget(m.refused, names)
+	m.refusals.prune(names, now)
 	forget(m.failures, claims)
 	forget(m.sought, claims)
 	forget(m.boots, claims)
