@@ -317,7 +317,7 @@ func TestByAKubeconfigAlone(t *testing.T) {
 	expect(admin, 0, "subject: nodeclass/default", "why", "ec2nodeclass", "default", "-o", "yaml")
 	expect(admin, 0, "cost over its life: $0.0000 for 1 instance", "why", "nodepool", "p")
 	expect(admin, 0, "Since ", "why", "--since", "1h")
-	expect(admin, statusFailed, "must be positive", "why", "--since", "-1h")
+	expect(admin, statusFailed, "must not be negative", "why", "--since", "-1h")
 	expect(admin, 0, "now: not marked as unavailable", "why", "offering", "m5.large/z1/spot")
 	expect(admin, statusFailed, "must be TYPE/ZONE/CAPACITYTYPE", "why", "offering", "m5.large")
 	expect(admin, 0, "hash chain intact, says the console", "verify")
