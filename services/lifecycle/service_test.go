@@ -181,7 +181,8 @@ func TestAPlannedClaimThatTheAPIServerRefusesIsWithdrawn(t *testing.T) {
 	r.run("launched", func() bool { c := r.led.Claim(again); return c != nil && c.Instance != nil })
 }
 
-// Each withdrawal is recorded, and so is the plan that follows: they get rarer, until the NodePool is changed.
+// Each withdrawal is recorded, and so is the plan that follows: they get rarer, until the NodePool is
+// changed.
 func TestClaimsThatAreAllRefusedAreWithdrawnEverMoreRarely(t *testing.T) {
 	r := newRig(t)
 	r.kube.invalid = "no such label"

@@ -261,8 +261,8 @@ func (e hasty) CreateFleet(ctx context.Context, in *awsec2.CreateFleetInput) (ec
 	return r, err
 }
 
-// lavish launches the dearest of what is asked for, or of all there is, whatever it costs: EC2 then has none of
-// what was asked for.
+// lavish launches the dearest of what is asked for, or of all there is, whatever it costs: EC2 then has none
+// of what was asked for.
 type lavish struct {
 	lifecycle.EC2
 	ofAll bool

@@ -6,8 +6,8 @@ import (
 )
 
 // How long the API server must call a planned NodeClaim invalid before it is given up: policies of admission,
-// and CustomResourceDefinitions, may be about to change. Claims of a NodePool of which it takes none are given
-// up ever more rarely, since each is planned, and recorded, anew.
+// and CustomResourceDefinitions, may be about to change. Claims of a NodePool of which it takes none are
+// given up ever more rarely, since each is planned, and recorded, anew.
 const (
 	refusedFor  = 30 * time.Second
 	refusedMost = 10 * time.Minute

@@ -1,6 +1,6 @@
 // Package bargain judges what commands of a simulated run buy: whether consolidation saves what its records
-// promise, and whether what a command that was given up has bought for nothing goes too. Like package judge it
-// reads payloads of records, the cluster and the cloud alone, and shares nothing with the planners.
+// promise, and whether what a command that was given up has bought for nothing goes too. Like package judge
+// it reads payloads of records, the cluster and the cloud alone, and shares nothing with the planners.
 package bargain
 
 import (
@@ -90,8 +90,8 @@ func (j *Judge) Enter(e ledger.Entry) {
 }
 
 // started judges the prices of a command, by those of the beginning, for all move together, but for a
-// hundredth. What consolidation exchanges must cost less each time, so that nothing is ever exchanged back for
-// the same pods. Nodes of reserved capacity cost next to nothing: of them fewer are less.
+// hundredth. What consolidation exchanges must cost less each time, so that nothing is ever exchanged back
+// for the same pods. Nodes of reserved capacity cost next to nothing: of them fewer are less.
 func (j *Judge) started(seq uint64, p *ledger.CommandStarted) {
 	c := &command{CommandStarted: p}
 	j.commands[ledger.CommandID(j.Log.ID(), seq)] = c
