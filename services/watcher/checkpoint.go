@@ -73,7 +73,7 @@ func (c *checkpoints) due() bool {
 	case now.Sequence <= c.last.Sequence:
 		return false
 	}
-	return now.Sequence-c.last.Sequence >= c.w.cfg.CheckpointMessages || c.w.cfg.Clock().Sub(c.at) >= c.w.cfg.CheckpointEvery
+	return now.Sequence-c.last.Sequence >= c.w.cfg.CheckpointMessages || c.w.cfg.Clock().Sub(c.at).Abs() >= c.w.cfg.CheckpointEvery
 }
 
 // write stores the World under its position. What fails is tried again at the next tick it is due.

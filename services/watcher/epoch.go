@@ -157,7 +157,7 @@ func (e *epoch) heartbeat(ctx context.Context) error {
 
 // sumsDue: while a resync runs, a World still holds what the resync will drop.
 func (e *epoch) sumsDue(now time.Time) bool {
-	if !e.synced.Load() || now.Sub(e.summed) < sumsEvery {
+	if !e.synced.Load() || now.Sub(e.summed).Abs() < sumsEvery {
 		return false
 	}
 	e.summed = now
@@ -171,7 +171,7 @@ func (e *epoch) checkTorn(now time.Time) error {
 		e.torn = 0
 		return nil
 	}
-	if e.torn++; e.torn < tornBeats || now.Sub(e.w.repaired) < repairEvery {
+	if e.torn++; e.torn < tornBeats || now.Sub(e.w.repaired).Abs() < repairEvery {
 		return nil
 	}
 	e.w.repaired = now

@@ -159,7 +159,7 @@ func TestAnObjectThatIsTooLargeIsPublishedByName(t *testing.T) {
 func TestAnObjectThatCouldNotBeReadIsPublishedByName(t *testing.T) {
 	run(t, nil, func(t *testing.T, r *rig) {
 		pool := &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "far", UID: "uid-far", ResourceVersion: "9"}}
-		pool.Status.Conditions = []metav1.Condition{{Type: "Ready", LastTransitionTime: metav1.NewTime(time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -5*3600)))}}
+		pool.CreationTimestamp = metav1.NewTime(time.Date(9999, 12, 31, 23, 0, 0, 0, time.FixedZone("", -5*3600)))
 		c := Change{Kind: events.KindNodePool, Op: events.OpUpsert, UID: "uid-far", Name: "far", ResourceVersion: "9", Object: pool}
 		c.Sum.Add("far", "uid-far", "9")
 		if err := r.kube.sink.Publish(c); err != nil {

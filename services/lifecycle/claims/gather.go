@@ -78,7 +78,7 @@ func (g *gathering) has(name string, now time.Time) bool {
 	defer g.mu.Unlock()
 	_, waits := g.built[name]
 	since, launching := g.launching[name]
-	return waits || launching && now.Sub(since) <= launchingFor
+	return waits || launching && now.Sub(since).Abs() <= launchingFor
 }
 
 // take gives what was built for the claims to an effect that launches them.
@@ -109,6 +109,11 @@ func (g *gathering) apart(until time.Time) {
 	g.apartUntil = until
 }
 
+// isApart is false also of a time that a clock told which was ahead and is put right.
+func (g *gathering) isApart(now time.Time) bool {
+	return now.Before(g.apartUntil) && g.apartUntil.Sub(now) <= apartFor
+}
+
 // retain drops what is built for claims that are gone.
 func (g *gathering) retain(names map[string]bool) {
 	g.mu.Lock()
@@ -135,7 +140,7 @@ func (g *gathering) waits() bool {
 func (g *gathering) groups(now time.Time, coming map[string]int) (due [][]string, wake time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	maps.DeleteFunc(g.built, func(_ string, b builtLaunch) bool { return now.Sub(b.since) > builtFor })
+	maps.DeleteFunc(g.built, func(_ string, b builtLaunch) bool { return now.Sub(b.since).Abs() > builtFor })
 	list := slices.Collect(maps.Values(g.built))
 	for _, b := range list {
 		if now.Before(b.notBefore) {
@@ -153,14 +158,14 @@ func (g *gathering) groups(now time.Time, coming map[string]int) (due [][]string
 			n = len(list)
 		}
 		size := min(n, fleetMax)
-		if now.Before(g.apartUntil) {
+		if g.isApart(now) {
 			size = 1
 		}
 		at := first.since.Add(gatherFor)
 		if n+coming[first.pool] < fleetMax {
 			at = effects.Earliest(at, list[n-1].since.Add(gatherIdle))
 		}
-		if n < fleetMax && first.launch.Joint() && !now.Before(g.apartUntil) && now.Before(at) && coming[first.pool] > 0 {
+		if n < fleetMax && first.launch.Joint() && !g.isApart(now) && now.Before(at) && coming[first.pool] > 0 {
 			wake, list = effects.Earliest(wake, at), list[n:]
 			continue
 		}

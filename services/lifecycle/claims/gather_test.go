@@ -63,3 +63,22 @@ func TestWhatCouldNotBeLookedAtWaitsAMoment(t *testing.T) {
 		t.Errorf("launched %v", due)
 	}
 }
+
+// What a clock said that was ahead holds up no launch after it is put right.
+func TestLaunchesDoNotWaitForAClockThatWasAhead(t *testing.T) {
+	start := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	ahead := start.Add(24 * time.Hour)
+	g := newGathering()
+	g.add(builtLaunch{name: "a", pool: "default", launch: launch.Built{Key: "same"}, since: ahead, notBefore: ahead.Add(time.Second)})
+	g.take([]string{"b"}, ahead)
+	g.apart(ahead.Add(apartFor))
+	if due, wake := g.groups(start, nil); len(due) != 0 || !wake.IsZero() || g.has("a", start) || g.has("b", start) {
+		t.Errorf("due %v, looks again at %s; what was built and is not sent must be built anew", due, wake)
+	}
+	for _, name := range []string{"a", "c"} {
+		g.add(builtLaunch{name: name, pool: "default", launch: launch.Built{Key: "same"}, since: start.Add(-2 * gatherFor)})
+	}
+	if due, _ := g.groups(start, nil); fmt.Sprint(due) != "[[a c]]" && fmt.Sprint(due) != "[[a] [c]]" || g.isApart(start) {
+		t.Errorf("launched %v", due)
+	}
+}

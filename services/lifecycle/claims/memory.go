@@ -70,7 +70,7 @@ func newMemory(retries *backoff.Keys, objects *recent.Objects[*karpv1.NodeClaim]
 func (m *memory) registers(n *corev1.Node, now time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	maps.DeleteFunc(m.registering, func(_ types.UID, r registering) bool { return now.Sub(r.at) > writtenFor })
+	maps.DeleteFunc(m.registering, func(_ types.UID, r registering) bool { return now.Sub(r.at).Abs() > writtenFor })
 	m.registering[n.UID] = registering{n.ResourceVersion, now}
 }
 
@@ -79,7 +79,7 @@ func (m *memory) mayBeRegistered(n *corev1.Node, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	r, ok := m.registering[n.UID]
-	return ok && r.version == n.ResourceVersion && now.Sub(r.at) <= writtenFor
+	return ok && r.version == n.ResourceVersion && now.Sub(r.at).Abs() <= writtenFor
 }
 
 func (m *memory) failure(uid types.UID) *claim.Failure {
@@ -204,7 +204,7 @@ func (m *memory) bootDue(v *claimView, now time.Time) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	b := m.boots[v.uid()]
-	if now.Sub(b.asked) < bootEvery {
+	if now.Sub(b.asked).Abs() < bootEvery {
 		return false
 	}
 	b.asked = now

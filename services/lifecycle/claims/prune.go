@@ -26,8 +26,8 @@ func (m *memory) prune(names map[string]bool, claims map[types.UID]bool, classes
 	forget(m.boots, claims)
 	forget(m.catalogues, classes)
 	maps.DeleteFunc(m.told, func(k toldKey, _ time.Time) bool { return !names[k.name] })
-	maps.DeleteFunc(m.registering, func(_ types.UID, r registering) bool { return now.Sub(r.at) > writtenFor })
-	maps.DeleteFunc(m.lookups, func(_ string, since time.Time) bool { return now.Sub(since) > SearchedFor })
+	maps.DeleteFunc(m.registering, func(_ types.UID, r registering) bool { return now.Sub(r.at).Abs() > writtenFor })
+	maps.DeleteFunc(m.lookups, func(_ string, since time.Time) bool { return now.Sub(since).Abs() > SearchedFor })
 }
 
 func forget[K comparable, V any](m map[K]V, kept map[K]bool) {

@@ -67,7 +67,7 @@ func (f *Findings) Instance(id string, now time.Time) (facts claim.InstanceFacts
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	i := f.instances[id]
-	i.facts.Ending = i.facts.Ending || !i.asked.IsZero() && now.Sub(i.asked) < askedFor
+	i.facts.Ending = i.facts.Ending || !i.asked.IsZero() && now.Sub(i.asked).Abs() < askedFor
 	return i.facts, f.scan.held
 }
 
@@ -81,7 +81,7 @@ func (f *Findings) facts(id string, now time.Time) claim.InstanceFacts {
 func (f *Findings) Launched(id string, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	maps.DeleteFunc(f.launches, func(_ string, at time.Time) bool { return now.Sub(at) > VisibleAfter })
+	maps.DeleteFunc(f.launches, func(_ string, at time.Time) bool { return now.Sub(at).Abs() > VisibleAfter })
 	f.launches[id] = now
 }
 
@@ -178,7 +178,7 @@ func (f *Findings) scanned(now time.Time, l *listing, held bool, facts map[strin
 		}
 	}
 	f.scan = sc
-	maps.DeleteFunc(f.launches, func(_ string, at time.Time) bool { return now.Sub(at) > VisibleAfter })
+	maps.DeleteFunc(f.launches, func(_ string, at time.Time) bool { return now.Sub(at).Abs() > VisibleAfter })
 	f.dropUnnamed(l)
 }
 

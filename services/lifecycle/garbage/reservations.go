@@ -96,7 +96,7 @@ func (f *Findings) reservationsToAsk(unlisted []string, now time.Time) []string 
 		if known {
 			kept[id] = r
 		}
-		if !known || now.Sub(r.at) >= reservationAnswer {
+		if !known || now.Sub(r.at).Abs() >= reservationAnswer {
 			due = append(due, id)
 		}
 	}

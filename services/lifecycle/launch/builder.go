@@ -261,7 +261,7 @@ func (b *Builder) known(name string) (ledger.LaunchTemplateRef, bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	have, ok := b.templates[name]
-	if !ok || now.Sub(have.seen) >= templateTTL {
+	if !ok || now.Sub(have.seen).Abs() >= templateTTL {
 		return ledger.LaunchTemplateRef{}, false
 	}
 	b.used[have.ref.ID] = now
@@ -315,8 +315,8 @@ func (b *Builder) CollectTemplates(ctx context.Context, keep map[string]bool, sc
 func (b *Builder) prune(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	maps.DeleteFunc(b.used, func(_ string, at time.Time) bool { return now.Sub(at) > templateIdle })
-	maps.DeleteFunc(b.templates, func(_ string, t cachedTemplate) bool { return now.Sub(t.seen) >= templateTTL })
+	maps.DeleteFunc(b.used, func(_ string, at time.Time) bool { return now.Sub(at).Abs() > templateIdle })
+	maps.DeleteFunc(b.templates, func(_ string, t cachedTemplate) bool { return now.Sub(t.seen).Abs() >= templateTTL })
 }
 
 func (b *Builder) deleteTemplates(ctx context.Context, tags map[string]string, want func(ec2.TemplateSummary) bool) error {

@@ -106,7 +106,7 @@ func (p *pass) aliasImages(ctx context.Context, alias, k string) (found []candid
 // forgetDeprecated makes SSM be asked again for a parameter that may have moved on.
 func (p *pass) forgetDeprecated(parameter string, image ec2.Image) {
 	e, ok := p.caches.parameters.lookup(parameter)
-	if ok && p.deprecated(image) && p.cfg.Now().Sub(e.at) >= deprecatedTTL {
+	if ok && p.deprecated(image) && p.cfg.Now().Sub(e.at).Abs() >= deprecatedTTL {
 		p.caches.parameters.drop(parameter)
 	}
 }

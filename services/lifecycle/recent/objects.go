@@ -99,12 +99,12 @@ func (k *Objects[T]) Len() int {
 
 // prune drops what is too old to be of use. The caller holds the lock.
 func (k *Objects[T]) prune(now time.Time) {
-	if now.Sub(k.pruned) < pruneEvery {
+	if now.Sub(k.pruned).Abs() < pruneEvery {
 		return
 	}
 	k.pruned = now
-	maps.DeleteFunc(k.seen, func(_ string, s seen[T]) bool { return now.Sub(s.at) > seenFor })
-	maps.DeleteFunc(k.gone, func(_ types.UID, at time.Time) bool { return now.Sub(at) > goneFor })
+	maps.DeleteFunc(k.seen, func(_ string, s seen[T]) bool { return now.Sub(s.at).Abs() > seenFor })
+	maps.DeleteFunc(k.gone, func(_ types.UID, at time.Time) bool { return now.Sub(at).Abs() > goneFor })
 }
 
 // IsOlder reports that a is an older version of the object than b is.

@@ -33,11 +33,11 @@ func NewOutdated() *Outdated { return &Outdated{versions: map[types.UID]version{
 func (k *Outdated) Add(o metav1.Object, now time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if now.Sub(k.pruned) >= pruneEvery {
+	if now.Sub(k.pruned).Abs() >= pruneEvery {
 		k.pruned = now
-		maps.DeleteFunc(k.versions, func(_ types.UID, v version) bool { return now.Sub(v.at) > outdatedFor })
+		maps.DeleteFunc(k.versions, func(_ types.UID, v version) bool { return now.Sub(v.at).Abs() > outdatedFor })
 	}
-	if have, ok := k.versions[o.GetUID()]; ok && now.Sub(have.at) <= outdatedFor && older(o.GetResourceVersion(), have.resourceVersion) {
+	if have, ok := k.versions[o.GetUID()]; ok && now.Sub(have.at).Abs() <= outdatedFor && older(o.GetResourceVersion(), have.resourceVersion) {
 		return
 	}
 	k.versions[o.GetUID()] = version{o.GetResourceVersion(), now}
@@ -48,7 +48,7 @@ func (k *Outdated) Has(o metav1.Object, now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	v, ok := k.versions[o.GetUID()]
-	return ok && now.Sub(v.at) <= outdatedFor &&
+	return ok && now.Sub(v.at).Abs() <= outdatedFor &&
 		(o.GetResourceVersion() == v.resourceVersion || older(o.GetResourceVersion(), v.resourceVersion))
 }
 
