@@ -26,7 +26,7 @@ func TestALaunchIsTriedWithWhatAClassHasFound(t *testing.T) {
 	list := map[string]any{"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClassList", "items": []any{
 		class("b", awsv1.EC2NodeClassStatus{AMIs: []awsv1.AMI{{ID: "ami-b"}}, Subnets: []awsv1.Subnet{{ID: "subnet-b"}}}),
 		class("a", awsv1.EC2NodeClassStatus{Subnets: []awsv1.Subnet{{ID: "subnet-a"}}}),
-		map[string]any{"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": map[string]any{"name": "0"}, "status": map[string]any{"amis": "none"}},
+		map[string]any{"apiVersion": "karpenter.k8s.aws/v1", "kind": "EC2NodeClass", "metadata": map[string]any{"name": "0", "generation": "none"}},
 	}}
 	kube := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		answer, known := map[string]any{"/version": map[string]string{"major": "1", "minor": "36"}, "/apis/karpenter.k8s.aws/v1/ec2nodeclasses": list}[r.URL.Path]
