@@ -3,6 +3,7 @@ package fold
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -37,15 +38,17 @@ func TestTheSwitchIsReadWhileTheClockIsSetBack(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				ahead, reads, gone := 30*24*time.Hour, 0, false
+				var ahead, reads atomic.Int64
+				var gone atomic.Bool
+				ahead.Store(int64(30 * 24 * time.Hour))
 				s := NewState(StateConfig{Logger: zerolog.Nop(), Registerer: prometheus.NewRegistry(),
-					Clock: func() time.Time { return time.Now().Round(0).Add(ahead) },
+					Clock: func() time.Time { return time.Now().Round(0).Add(time.Duration(ahead.Load())) },
 					Log: switchLog{log, func() error {
 						time.Sleep(3 * time.Millisecond)
-						if reads++; reads == 4 && during {
-							ahead = 0
+						if reads.Add(1) == 4 && during {
+							ahead.Store(0)
 						}
-						if gone {
+						if gone.Load() {
 							return errors.New("the log is away")
 						}
 						return nil
@@ -53,12 +56,12 @@ func TestTheSwitchIsReadWhileTheClockIsSetBack(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				go func() { _ = s.watchControl(ctx) }()
 				time.Sleep(time.Minute)
-				if reads < 100 || s.LogAway() {
-					t.Errorf("%d reads in a minute, away: %v", reads, s.LogAway())
+				if n := reads.Load(); n < 100 || s.LogAway() {
+					t.Errorf("%d reads in a minute, away: %v", n, s.LogAway())
 				}
-				gone = true
+				gone.Store(true)
 				time.Sleep(time.Millisecond)
-				ahead = 0
+				ahead.Store(0)
 				if !during && !s.LogAway() {
 					t.Error("an answer of the future is believed")
 				}
@@ -66,7 +69,7 @@ func TestTheSwitchIsReadWhileTheClockIsSetBack(t *testing.T) {
 				if since := s.LogUnreachable(); !s.LogAway() || since.IsZero() || time.Since(since) > 12*time.Second {
 					t.Errorf("the log has been away for 10 s: away %v, unreachable since %v", s.LogAway(), since)
 				}
-				gone = false
+				gone.Store(false)
 				time.Sleep(time.Second)
 				if s.LogAway() || !s.LogUnreachable().IsZero() {
 					t.Error("the log answers again")
