@@ -40,9 +40,9 @@ var mutants = map[string]mutant{
 		[]string{"4: commands stay within the budgets"}, ""},
 	"nodes that exist cost twice as much": {
 		"planner/disrupt/internal/pricing/pricing.go", "func (p *Prices) Sum(nodes []*planner.StateNode) (sum int64) {\n", "for _, n := range nodes {\nsum += p.Of(n)\n}",
-		[]string{"4: consolidation does not buy dearer", "consolidation comes to rest", "4: DisruptionPolicies: commands save what is asked for"}, commandSeeds},
+		[]string{"4: a command's prices are those of what it removes and buys", "4: consolidation does not buy dearer", "consolidation comes to rest", "4: DisruptionPolicies: commands save what is asked for"}, commandSeeds},
 	"what a World older than the command lacks is gone": {
-		"planner/disrupt/confirm.go", "func mayStillCome(s *planner.Snapshot, cmd *ledger.Command) bool {\n", "return false",
+		"planner/disrupt/internal/gone/gone.go", "func MayCome(s *planner.Snapshot, cmd *ledger.Command) bool {\n", "return false",
 		[]string{"4: replacements are initialized before what they replace goes"}, restoredSeeds},
 	"notices have no deadline": {
 		"planner/drain/step.go", "func noticeOf(s *planner.Snapshot, node string) (at time.Time) {\n", "return at",
