@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
+	"millwright/events"
 	"millwright/planner/ledger"
 	"millwright/services/sim/cloud"
 	"millwright/services/sim/judge"
@@ -40,6 +41,10 @@ type Judge struct {
 	bought map[string]*bought
 	// strays are the claims to be deleted, and since when nothing has kept services from it.
 	strays map[string]time.Time
+	// unpriced are the instance types that the stream has ever told no price of, up to its message read: of
+	// their nodes no more is known than what they cost when they were launched.
+	unpriced map[string]bool
+	read     int
 }
 
 type command struct {
@@ -58,7 +63,7 @@ type bought struct {
 
 // New returns a judge of what happens on a stage.
 func New(s *stage.Stage) *Judge {
-	return &Judge{Stage: s, commands: map[string]*command{}, bought: map[string]*bought{}, strays: map[string]time.Time{}}
+	return &Judge{Stage: s, commands: map[string]*command{}, bought: map[string]*bought{}, strays: map[string]time.Time{}, unpriced: map[string]bool{}}
 }
 
 // Enter takes in a record.
@@ -199,7 +204,23 @@ func (j *Judge) priceOf(providerID string) (int64, bool) {
 		return 0, false
 	}
 	price := cloud.Price(cloud.Offering{InstanceType: i.InstanceType, Zone: i.Zone, CapacityType: i.CapacityType})
-	return price, price > 0
+	return price, price > 0 && !j.everUnpriced(i.InstanceType)
+}
+
+// everUnpriced reports that the stream has told prices without that of an instance type.
+func (j *Judge) everUnpriced(instanceType string) bool {
+	for ; j.read < len(j.Messages); j.read++ {
+		prices, ok := j.Messages[j.read].Object.(*events.Prices)
+		if !ok {
+			continue
+		}
+		for _, name := range cloud.InstanceTypes() {
+			if !slices.ContainsFunc(prices.Entries, func(e events.Price) bool { return e.InstanceType == name }) {
+				j.unpriced[name] = true
+			}
+		}
+	}
+	return j.unpriced[instanceType]
 }
 
 func offeringOf(p *ledger.PlannedClaim) cloud.Offering {
