@@ -1,12 +1,14 @@
 package ledger_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"testing"
 	"time"
 
 	"millwright/events"
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 )
 
 // sized is the size of a Ledger's checkpoint.
@@ -103,5 +105,32 @@ func TestRolloutsAreBounded(t *testing.T) {
 	}
 	if n := len(l.Rollouts()); n != 1000 || begun("halted") || begun("new") || !begun("pool-0999") {
 		t.Errorf("%d roll-outs, the oldest among them: %t, %t", n, begun("halted"), begun("new"))
+	}
+}
+
+// That a command has succeeded is an outcome, of no decision's time: its roll-out was forgotten, and its waves
+// began anew, as soon as a wave of another NodePool began.
+func TestARolloutOutlastsTheNextOfAnotherNodePool(t *testing.T) {
+	for revision, want := range map[int]int{0: 0, options.Revision1: 1} {
+		l, o := ledger.New(logID), options.Present()
+		o.Revision = revision
+		apply := func(kind ledger.Kind, now time.Time, payload any) {
+			t.Helper()
+			if err := l.Apply(ledger.Entry{Seq: l.Seq() + 1, Time: start, Now: now, Mode: ledger.ModeActive, Kind: kind, Payload: payload}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		text, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		apply(ledger.KindOptionsSet, time.Time{}, &ledger.OptionsSet{Options: text})
+		for _, pool := range []string{"a", "b"} {
+			apply(ledger.KindCommandStarted, start, &ledger.CommandStarted{Wave: &ledger.Wave{Target: "t", Number: 1, Nodes: 1}, Candidates: []ledger.Candidate{{NodePool: pool}}})
+			apply(ledger.KindCommandSucceeded, time.Time{}, &ledger.CommandSucceeded{ID: ledger.CommandID(logID, l.Seq())})
+		}
+		if r, _ := l.Rollout("a"); r.Replaced != want {
+			t.Errorf("revision %d: %d nodes are known to be replaced, want %d", revision, r.Replaced, want)
+		}
 	}
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"millwright/planner/options"
 )
 
 // Wave is where a command that replaces a drifted node stands in the roll-out of its NodePool, if a
@@ -94,7 +96,9 @@ func (l *Ledger) foldWaveEnded(e Entry, cmd *Command, failure string) {
 	if !ok || r.Target != cmd.Started.Wave.Target {
 		return
 	}
-	r.At = e.Now.UTC()
+	if r.At = e.Now.UTC(); e.Now.IsZero() && l.PlanningOptions().Revision >= options.Revision1 { // no decision
+		r.At = e.Time.UTC()
+	}
 	switch {
 	case failure == "":
 		r.Replaced++

@@ -127,6 +127,7 @@ const (
 	//     static drift say what they cost.
 	//   - Several nodes may be replaced by their own types where these are cheaper.
 	//   - Pods that have ended disturb no Balanced NodePool.
+	//   - A roll-out in waves is remembered since its last command succeeded.
 	//   - Windows of DisruptionPolicies open by what clocks show, also on days on which they change; values of
 	//     policies that mean nothing are faults.
 	//   - An approved command waits for maxEvictionsPerHour, budgets, PodDisruptionBudgets and until its nodes
