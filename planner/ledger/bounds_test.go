@@ -108,8 +108,8 @@ func TestRolloutsAreBounded(t *testing.T) {
 	}
 }
 
-// That a command has succeeded is an outcome, of no decision's time: its roll-out was forgotten, and its waves
-// began anew, as soon as a wave of another NodePool began.
+// That a command has succeeded is an outcome, of no decision's time: its roll-out was forgotten, and its
+// waves began anew, as soon as a wave of another NodePool began.
 func TestARolloutOutlastsTheNextOfAnotherNodePool(t *testing.T) {
 	for revision, want := range map[int]int{0: 0, options.Revision1: 1} {
 		l, o := ledger.New(logID), options.Present()
