@@ -59,46 +59,47 @@ func withoutUnreadableStatus(data []byte, fresh func() any) ([]byte, bool) {
 	if d.Decode(&object) != nil || object["status"] == nil {
 		return nil, false
 	}
-	readable := func() bool {
-		text, err := json.Marshal(map[string]any{"status": object["status"]})
+	readable := func(status any) bool {
+		text, err := json.Marshal(map[string]any{"status": status})
 		return err == nil && json.Unmarshal(text, fresh()) == nil
 	}
-	if readable() {
+	if readable(object["status"]) {
 		return nil, false
 	}
-	if keepReadable(object["status"], readable); !readable() {
+	if part, ok := readablePart(object["status"], func(v any) any { return v }, readable); ok {
+		object["status"] = part
+	} else {
 		delete(object, "status")
 	}
 	cleaned, err := json.Marshal(object)
 	return cleaned, err == nil
 }
 
-// keepReadable removes from v, which is the only thing that is not readable, as little as makes it so.
-func keepReadable(v any, readable func() bool) {
+// readablePart is as much of v as can be read; false if none of it can be. wrap puts a value in the place of
+// v. Each value is tried alone, so that an object of any size takes a time that grows with its size only.
+func readablePart(v any, wrap func(any) any, readable func(any) bool) (any, bool) {
+	if readable(wrap(v)) {
+		return v, true
+	}
 	switch v := v.(type) {
 	case map[string]any:
-		all := maps.Clone(v)
-		clear(v)
-		for _, key := range slices.Sorted(maps.Keys(all)) {
-			if v[key] = all[key]; readable() {
-				continue
-			}
-			if keepReadable(all[key], readable); !readable() {
-				delete(v, key)
+		part := map[string]any{}
+		for key, inner := range v {
+			if x, ok := readablePart(inner, func(x any) any { return wrap(map[string]any{key: x}) }, readable); ok {
+				part[key] = x
 			}
 		}
+		return part, readable(wrap(part))
 	case []any:
-		all := slices.Clone(v)
-		clear(v)
-		for i, inner := range all {
-			if v[i] = inner; readable() {
-				continue
-			}
-			if keepReadable(inner, readable); !readable() {
-				v[i] = nil
+		part := make([]any, len(v)) // what cannot be read is null, which reads as the zero value
+		for i, inner := range v {
+			if x, ok := readablePart(inner, func(x any) any { return wrap([]any{x}) }, readable); ok {
+				part[i] = x
 			}
 		}
+		return part, readable(wrap(part))
 	}
+	return nil, false
 }
 
 func describe(data []byte, err error, fresh func() any) string {

@@ -2,6 +2,7 @@ package v1
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -67,6 +68,19 @@ func TestUnreadableStatusesKeepTheListReadable(t *testing.T) {
 	p := &NodePool{}
 	if err := json.Unmarshal([]byte(`{"metadata":{"name":"p"},"spec":{"weight":7},"status":"fine"}`), p); err != nil || p.Unreadable != "" || *p.Spec.Weight != 7 {
 		t.Errorf("%v: %+v", err, p)
+	}
+}
+
+// One amount that cannot be read among very many: what is tried for it must not grow by the square of them.
+func TestALargeStatusIsReadAllTheSame(t *testing.T) {
+	const amounts = 20_000
+	var text strings.Builder
+	for n := range amounts {
+		fmt.Fprintf(&text, `"example.com/r%d":"1",`, n)
+	}
+	o := &NodeClaim{}
+	if err := json.Unmarshal([]byte(`{"metadata":{"name":"large"},"status":{"capacity":{`+text.String()+`"cpu":"1e5.5"}}}`), o); err != nil || len(o.Status.Capacity) != amounts {
+		t.Errorf("%d amounts are read: %v", len(o.Status.Capacity), err)
 	}
 }
 
