@@ -13,8 +13,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 )
 
 // Decode reads data into whole. If that fails, it reads into head, which should have metadata and status
@@ -102,41 +100,50 @@ func readablePart(v any, wrap func(any) any, readable func(any) bool) (any, bool
 	return nil, false
 }
 
+// describe says what err is about: the one value of the spec that cannot be read, or what has all that
+// cannot.
 func describe(data []byte, err error, fresh func() any) string {
 	var object map[string]any
 	if json.Unmarshal(data, &object) != nil {
 		return err.Error()
 	}
-	readable := func() bool {
-		text, err := json.Marshal(object)
+	path, _ := culprit(object["spec"], func(v any) any { return v }, func(spec any) bool {
+		text, err := json.Marshal(map[string]any{"spec": spec})
 		return err == nil && json.Unmarshal(text, fresh()) == nil
-	}
-	return fmt.Sprintf("%s: %v", "spec"+culprit(object["spec"], readable), err)
+	})
+	return fmt.Sprintf("spec%s: %v", path, err)
 }
 
-// culprit is the path, below v, of the one value without which the object is readable; "" if there is no such
-// one.
-func culprit(v any, readable func() bool) string {
-	switch v := v.(type) {
-	case map[string]any:
-		for _, key := range slices.Sorted(maps.Keys(v)) {
-			inner := v[key]
-			delete(v, key)
-			found := readable()
-			v[key] = inner
-			if found {
-				return "." + key + culprit(inner, readable)
-			}
-		}
-	case []any:
-		for i, inner := range v {
-			v[i] = nil
-			found := readable()
-			v[i] = inner
-			if found {
-				return fmt.Sprintf("[%d]", i) + culprit(inner, readable)
-			}
+// culprit is the path, below v, of what has all that cannot be read; false if all can be. wrap puts a value
+// in the place of v: each is tried alone, as by readablePart.
+func culprit(v any, wrap func(any) any, readable func(any) bool) (string, bool) {
+	if readable(wrap(v)) {
+		return "", false
+	}
+	below, faults := "", 0
+	look := func(step string, inner any, wrap func(any) any) {
+		if path, faulty := culprit(inner, wrap, readable); faulty {
+			below, faults = step+path, faults+1
 		}
 	}
-	return ""
+	switch v := v.(type) {
+	case map[string]any:
+		if !readable(wrap(map[string]any{})) {
+			return "", true // no object may stand here
+		}
+		for key, inner := range v {
+			look("."+key, inner, func(x any) any { return wrap(map[string]any{key: x}) })
+		}
+	case []any:
+		if !readable(wrap([]any{})) {
+			return "", true
+		}
+		for i, inner := range v {
+			look(fmt.Sprintf("[%d]", i), inner, func(x any) any { return wrap([]any{x}) })
+		}
+	}
+	if faults != 1 {
+		below = ""
+	}
+	return below, true
 }

@@ -72,15 +72,20 @@ func TestUnreadableStatusesKeepTheListReadable(t *testing.T) {
 }
 
 // One amount that cannot be read among very many: what is tried for it must not grow by the square of them.
-func TestALargeStatusIsReadAllTheSame(t *testing.T) {
+func TestLargeObjectsAreReadAllTheSame(t *testing.T) {
 	const amounts = 20_000
 	var text strings.Builder
 	for n := range amounts {
 		fmt.Fprintf(&text, `"example.com/r%d":"1",`, n)
 	}
 	o := &NodeClaim{}
-	if err := json.Unmarshal([]byte(`{"metadata":{"name":"large"},"status":{"capacity":{`+text.String()+`"cpu":"1e5.5"}}}`), o); err != nil || len(o.Status.Capacity) != amounts {
+	if err := json.Unmarshal([]byte(`{"metadata":{"name":"large"},"status":{"capacity":{`+text.String()+`"x.example.com/last":"1e5.5"}}}`), o); err != nil || len(o.Status.Capacity) != amounts {
 		t.Errorf("%d amounts are read: %v", len(o.Status.Capacity), err)
+	}
+	p := &NodePool{}
+	if err := json.Unmarshal([]byte(`{"metadata":{"name":"large"},"spec":{"limits":{`+text.String()+`"x.example.com/last":"1e5.5"}}}`), p); err != nil ||
+		!strings.HasPrefix(p.Unreadable, "spec.limits.x.example.com/last: ") {
+		t.Errorf("unreadable by %q: %v", p.Unreadable, err)
 	}
 }
 
