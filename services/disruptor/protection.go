@@ -39,14 +39,15 @@ func (s *Service) tellProtection(snap *planner.Snapshot) {
 // protectionEvent is nil if nothing is to be said.
 func protectionEvent(p *world.Pod, now time.Time) *service.KubeEvent {
 	state := planner.DoNotDisrupt(p, now)
+	if !state.Invalid && state.Until.IsZero() { // nearly all pods
+		return nil
+	}
 	e := &service.KubeEvent{Object: corev1.ObjectReference{APIVersion: "v1", Kind: "Pod", Namespace: p.Namespace, Name: p.Name, UID: p.UID},
 		Type: corev1.EventTypeNormal, DedupeFor: protectionFor}
 	switch {
 	case state.Invalid:
 		e.Type, e.Reason = corev1.EventTypeWarning, "InvalidDoNotDisruptAnnotation"
 		e.Message = "Invalid karpenter.sh/do-not-disrupt annotation: " + faultOf(p, now) + ", ignoring annotation"
-	case state.Until.IsZero():
-		return nil
 	case state.InEffect:
 		e.Reason = "DoNotDisruptUntil"
 		e.Message = "The karpenter.sh/do-not-disrupt grace period will elapse at " + state.Until.Format(time.RFC3339)
