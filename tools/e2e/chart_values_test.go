@@ -1,12 +1,15 @@
 package e2e
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"millwright/tools/clustertest"
@@ -175,4 +178,81 @@ settings: {awsFeatureGates: {nodeClassCEL: true}}
 	if len(pods) != 2 {
 		t.Errorf("%d pods, want the services' and the webhook's", len(pods))
 	}
+}
+
+// TestChartFitsTheNetworkOfNodes: on the node's network no two pods of different services want the same port,
+// so that a node holds all of them, their probes ask where they listen, they find etcd and NATS by name, and
+// these let them in.
+func TestChartFitsTheNetworkOfNodes(t *testing.T) {
+	t.Parallel()
+	const values = `
+mode: distributed
+hostNetwork: true
+networkPolicy: {enabled: true}
+webhook: {enabled: true}
+export: {url: "https://events.example.com"}
+controller: {profiling: {enabled: true}}
+`
+	taken := map[string]string{}
+	for component, p := range renderedPods(t, values) {
+		if slices.Contains([]string{"etcd", "nats", "certificates"}, component) {
+			continue
+		}
+		if !p.Spec.HostNetwork || p.Spec.DNSPolicy != corev1.DNSClusterFirstWithHostNet {
+			t.Errorf("%s: hostNetwork %v, dnsPolicy %s", component, p.Spec.HostNetwork, p.Spec.DNSPolicy)
+		}
+		c, ports := p.Spec.Containers[0], map[string]string{}
+		for _, port := range c.Ports {
+			ports[port.Name] = fmt.Sprint(port.ContainerPort)
+		}
+		metrics, _ := variableOf(c, "METRICS_PORT")
+		probes, _ := variableOf(c, "HEALTH_PROBE_PORT")
+		if metrics != ports["http-metrics"] || probes != ports["http"] {
+			t.Errorf("%s: ports %v, but METRICS_PORT %s and HEALTH_PROBE_PORT %s", component, ports, metrics, probes)
+		}
+		if profiles, ok := variableOf(c, "PROFILING_ADDRESS"); ok {
+			ports["profiles"] = strings.TrimPrefix(profiles, "127.0.0.1:")
+		}
+		for name, port := range ports {
+			if other := taken[port]; other != "" {
+				t.Errorf("port %s: %s of %s and %s", port, name, component, other)
+			}
+			taken[port] = name + " of " + component
+		}
+	}
+	if len(taken) < 8*2+6 {
+		t.Errorf("ports %v: not those of eight components", taken)
+	}
+	for _, server := range []string{"etcd", "nats"} {
+		rule := serverPolicy(t, values, server).Spec.Ingress[0]
+		if len(rule.From) > 0 || len(rule.Ports) == 0 {
+			t.Errorf("%s lets in %v at %v: pods on the node's network are not among them", server, rule.From, rule.Ports)
+		}
+		if from := serverPolicy(t, strings.Replace(values, "hostNetwork: true", "", 1), server).Spec.Ingress[0].From; len(from) != 1 {
+			t.Errorf("%s lets in %v, want the services alone", server, from)
+		}
+	}
+}
+
+// serverPolicy is the NetworkPolicy of the chart's etcd or NATS.
+func serverPolicy(t *testing.T, values, server string) (policy networkingv1.NetworkPolicy) {
+	t.Helper()
+	rendered, err := chart(t, "millwright", values, "--set", "settings.clusterName=demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects, err := clustertest.Decode(rendered)
+	if err != nil {
+		t.Fatal(err)
+	}
+	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool {
+		return o.GetKind() == "NetworkPolicy" && o.GetLabels()["app.kubernetes.io/component"] == server
+	})
+	if i < 0 {
+		t.Fatalf("no NetworkPolicy of %s", server)
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(objects[i].Object, &policy); err != nil {
+		t.Fatal(err)
+	}
+	return policy
 }

@@ -125,6 +125,35 @@ annotations:
 {{- end }}
 {{- end -}}
 
+{{/*
+A port of a service that has none but for itself: dict root, service, port. On the node's network each service has ports of its own,
+by two higher than those of the one before it, so that several of them fit on one node.
+*/}}
+{{- define "millwright.port" -}}
+{{- $port := int .port -}}
+{{- if .root.Values.hostNetwork -}}
+{{- range $i, $service := append (splitList " " (include "millwright.services" .root)) "webhook" -}}
+{{- if eq $service $.service -}}{{- $port = add $port (mul 2 $i) -}}{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $port -}}
+{{- end -}}
+
+{{/* The variables and the ports of metrics and probes: dict root, service. */}}
+{{- define "millwright.portEnv" -}}
+{{- $c := .root.Values.controller -}}
+- name: METRICS_PORT
+  value: {{ include "millwright.port" (merge (dict "port" $c.metrics.port) .) | quote }}
+- name: HEALTH_PROBE_PORT
+  value: {{ include "millwright.port" (merge (dict "port" $c.healthProbe.port) .) | quote }}
+{{- end -}}
+
+{{- define "millwright.ports" -}}
+{{- $c := .root.Values.controller -}}
+- {name: http-metrics, containerPort: {{ include "millwright.port" (merge (dict "port" $c.metrics.port) .) }}, protocol: TCP}
+- {name: http, containerPort: {{ include "millwright.port" (merge (dict "port" $c.healthProbe.port) .) }}, protocol: TCP}
+{{- end -}}
+
 {{/* The environment of a container of the services: dict root, service. */}}
 {{- define "millwright.env" -}}
 {{- $v := .root.Values -}}
@@ -145,10 +174,7 @@ annotations:
       resource: limits.memory
 - name: CLUSTER_NAME
   value: {{ required "settings.clusterName is required: the name of the EKS cluster" $s.clusterName | quote }}
-- name: METRICS_PORT
-  value: {{ $v.controller.metrics.port | quote }}
-- name: HEALTH_PROBE_PORT
-  value: {{ $v.controller.healthProbe.port | quote }}
+{{ include "millwright.portEnv" . }}
 {{- include "millwright.secureMetricsEnv" .root }}
 {{- include "millwright.variable" (dict "name" "METRICS_COMPAT" "value" $v.controller.metrics.compat) }}
 {{- include "millwright.variable" (dict "name" "POD_METRICS" "value" $v.controller.metrics.pods) }}
@@ -157,7 +183,7 @@ annotations:
 - name: ENABLE_PROFILING
   value: "true"
 - name: PROFILING_ADDRESS
-  value: {{ printf "127.0.0.1:%d" (int $v.controller.profiling.port) | quote }}
+  value: {{ printf "127.0.0.1:%s" (include "millwright.port" (merge (dict "port" $v.controller.profiling.port) .)) | quote }}
 {{- end }}
 {{- include "millwright.variable" (dict "name" "LOG_LEVEL" "value" $v.logLevel) }}
 {{- include "millwright.variable" (dict "name" "CLUSTER_ENDPOINT" "value" $s.clusterEndpoint) }}
@@ -532,12 +558,15 @@ tolerations:
 {{- toYaml (mergeOverwrite $base (.Values.podSecurityContext | default dict)) -}}
 {{- end -}}
 
-{{/* What a pod sees of the network. */}}
+{{/*
+What a pod sees of the network. On the node's network ClusterFirst means what Default does, so that the chart's own etcd and NATS
+would not be found.
+*/}}
 {{- define "millwright.network" -}}
 {{- if .Values.hostNetwork -}}
 hostNetwork: true
 {{ end -}}
-dnsPolicy: {{ .Values.dnsPolicy }}
+dnsPolicy: {{ and .Values.hostNetwork (eq .Values.dnsPolicy "ClusterFirst") | ternary "ClusterFirstWithHostNet" .Values.dnsPolicy }}
 {{- with .Values.dnsConfig }}
 dnsConfig:
   {{- toYaml . | nindent 2 }}
@@ -594,8 +623,7 @@ spec:
         {{- toYaml . | nindent 8 }}
       {{- end }}
       ports:
-        - {name: http-metrics, containerPort: {{ $v.controller.metrics.port }}, protocol: TCP}
-        - {name: http, containerPort: {{ $v.controller.healthProbe.port }}, protocol: TCP}
+        {{- include "millwright.ports" . | nindent 8 }}
         {{- if include "millwright.hasConsole" . }}
         - {name: https-console, containerPort: {{ $v.console.port }}, protocol: TCP}
         {{- end }}
