@@ -41,7 +41,7 @@ func (s *Service) evictNow(ctx context.Context, p *plan, ref ledger.PodRef) erro
 		return nil
 	case kube.Blocked:
 		s.retries.Failed(key, s.host.Now())
-		s.tellBlocked(p.node.Name, ref, kube.IsMultiplePDBs(err))
+		s.tellBlocked(p.node, ref, kube.IsMultiplePDBs(err))
 		return nil
 	}
 	s.retries.Failed(key, s.host.Now())

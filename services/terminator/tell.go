@@ -56,13 +56,12 @@ func (s *Service) tellEvicted(ref ledger.PodRef, reason string) {
 		Message: "Evicted pod: " + reason})
 }
 
-func (s *Service) tellBlocked(node string, ref ledger.PodRef, multiple bool) {
+func (s *Service) tellBlocked(node *corev1.Node, ref ledger.PodRef, multiple bool) {
 	why := "evicting pod violates a PDB"
 	if multiple {
 		why = "eviction does not support multiple PDBs"
 	}
-	s.host.Event(service.KubeEvent{Object: corev1.ObjectReference{APIVersion: "v1", Kind: "Node", Name: node}, Type: corev1.EventTypeWarning,
-		Reason: "FailedDraining", Message: fmt.Sprintf("Failed to drain node, %s (Pod=%s/%s)", why, ref.Namespace, ref.Name)})
+	s.host.Event(nodeEvent(node, corev1.EventTypeWarning, "FailedDraining", fmt.Sprintf("Failed to drain node, %s (Pod=%s/%s)", why, ref.Namespace, ref.Name)))
 }
 
 func (s *Service) tellDeleted(d deletion, deadline time.Time) {

@@ -14,7 +14,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/events"
 	"millwright/planner/ledger"
 	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
@@ -299,9 +304,41 @@ func TestOnlyTheActorIsSteppedAndHeard(t *testing.T) {
 	}
 }
 
-type heard struct{ count int }
+type heard struct {
+	count int
+	last  service.KubeEvent
+}
 
-func (h *heard) Publish(service.KubeEvent) { h.count++ }
+func (h *heard) Publish(e service.KubeEvent) { h.count, h.last = h.count+1, e }
+
+// kubectl describe asks for the events with the UID of the object.
+func TestAnEventHasTheUIDOfItsObject(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.resync()
+		r.node("n", nil)
+		r.publish(events.KindNodeClaim, events.OpUpsert, "c", &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{Name: "c", UID: "uid-c"}})
+		r.publish(events.KindNodePool, events.OpUpsert, "p", &karpv1.NodePool{ObjectMeta: metav1.ObjectMeta{Name: "p", UID: "uid-p"}})
+		h, _ := r.leading(ledger.ServiceDisruptor, ledger.ModeActive)
+		heard := &heard{}
+		h.events = heard
+		for _, c := range []struct {
+			object corev1.ObjectReference
+			want   types.UID
+		}{
+			{corev1.ObjectReference{Kind: "Node", Name: "n"}, "uid-n"},
+			{corev1.ObjectReference{Kind: "NodeClaim", Name: "c"}, "uid-c"},
+			{corev1.ObjectReference{Kind: "NodePool", Name: "p"}, "uid-p"},
+			{corev1.ObjectReference{Kind: "Node", Name: "n", UID: "uid-of-who-tells"}, "uid-of-who-tells"},
+			{corev1.ObjectReference{Kind: "Node", Name: "gone"}, ""},
+			{corev1.ObjectReference{Kind: "Lease", Name: "n"}, ""},
+		} {
+			h.Event(service.KubeEvent{Object: c.object, Reason: "Unconsolidatable"})
+			if got := heard.last.Object.UID; got != c.want {
+				t.Errorf("%s/%s: UID %q, want %q", c.object.Kind, c.object.Name, got, c.want)
+			}
+		}
+	})
+}
 
 func TestReleaseWaitsForEffectsAndThenEndsThem(t *testing.T) {
 	inBubble(t, func(r *rig) {

@@ -8,9 +8,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"millwright/planner"
 	"millwright/planner/ledger"
+	"millwright/planner/world"
 	"millwright/services/internal/host/fold"
 	"millwright/services/internal/service"
 	"millwright/store"
@@ -104,8 +107,31 @@ func (h *Host) Mode() ledger.Mode { return h.mode }
 // Event publishes a KubeEvent; a shadow service is silent, because its decisions are not carried out.
 func (h *Host) Event(e service.KubeEvent) {
 	if h.events != nil && h.mode == ledger.ModeActive && h.mayAct() {
+		if e.Object.UID == "" {
+			e.Object.UID = uidOf(h.state.Version(), e.Object)
+		}
 		h.events.Publish(e)
 	}
+}
+
+// uidOf is the UID of an object that is known by its name, "" if the World does not have it. kubectl describe
+// shows no event without it.
+func uidOf(w *world.World, o corev1.ObjectReference) types.UID {
+	switch o.Kind {
+	case "Node":
+		if n := w.Node(o.Name); n != nil {
+			return n.Object.UID
+		}
+	case "NodeClaim":
+		if c := w.NodeClaim(o.Name); c != nil {
+			return c.UID
+		}
+	case "NodePool":
+		if p := w.NodePool(o.Name); p != nil {
+			return p.UID
+		}
+	}
+	return ""
 }
 
 // Lead makes the host work under a leadership, until ctx ends, the leadership is lost or release is called;
