@@ -105,8 +105,14 @@ func FactsOfNode(n *corev1.Node, o *karpv1.NodeClaim, drained bool) NodeFacts {
 	return NodeFacts{
 		Name: n.Name, UID: n.UID, Deleting: !n.DeletionTimestamp.IsZero(), Drained: drained,
 		Finalizer:  slices.Contains(n.Finalizers, karpv1.TerminationFinalizer),
-		Registered: IsRegistered(n), Ready: isReady(n), Pending: PendingOf(n, o),
+		Registered: IsRegistered(n), Bare: isBare(n, o), Ready: isReady(n), Pending: PendingOf(n, o),
 	}
+}
+
+// isBare reports that registration has written nothing on the Node, or nothing is left of it.
+func isBare(n *corev1.Node, o *karpv1.NodeClaim) bool {
+	return o != nil && n.Labels[karpv1.NodeRegisteredLabelKey] == "" && !slices.Contains(n.Finalizers, karpv1.TerminationFinalizer) &&
+		!slices.ContainsFunc(n.OwnerReferences, func(r metav1.OwnerReference) bool { return r.UID == o.UID })
 }
 
 // FactsOfNodeClass extracts what Input needs; nil if nc is nil or being deleted.

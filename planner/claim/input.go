@@ -145,7 +145,9 @@ type NodeFacts struct {
 	Finalizer bool      `json:"finalizer,omitempty"`
 	// Registered: the label is there and the unregistered taint is not.
 	Registered bool `json:"registered,omitempty"`
-	Ready      bool `json:"ready,omitempty"`
+	// Bare: nothing on it is of registration, neither finalizer nor owner nor label.
+	Bare  bool `json:"bare,omitempty"`
+	Ready bool `json:"ready,omitempty"`
 	// Pending says why the node is not initialized yet; nil if nothing is missing.
 	Pending *Pending `json:"pending,omitempty"`
 	// Drained: the terminator recorded that nothing is left to wait for.

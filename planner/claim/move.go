@@ -94,6 +94,7 @@ var steps = []Transition{
 	{Move: Guard, From: []State{Created, Launched, Registered, Initialized}, When: view.unguarded},
 	{Move: Launch, From: []State{Created}, To: Launching, When: view.launchable},
 	{Move: Register, From: []State{Launched}, To: Registered, When: view.registrable},
+	{Move: Register, From: []State{Registered, Initialized}, To: Registered, When: rejoined},
 	{Move: Initialize, From: []State{Registered}, To: Initialized, When: view.initializable},
 	{Move: Tag, From: []State{Registered, Initialized}, When: view.untagged},
 }
@@ -170,6 +171,10 @@ func (v view) launchable() bool {
 func (v view) registrable() bool {
 	return v.object.ProviderID != "" && v.joined() && !v.object.AwaitsPartition
 }
+
+// rejoined: the Node was deleted without our finalizer, and kubelet has made it anew. It is registered and
+// initialized once more; while that can't be recorded it waits.
+func rejoined(v view) bool { return v.registrable() && v.Nodes[0].Bare && !v.LogAway }
 
 func (v view) initializable() bool {
 	return len(v.Nodes) == 1 && !v.Nodes[0].Deleting && v.Nodes[0].Registered && v.Nodes[0].Pending == nil

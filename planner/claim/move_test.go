@@ -322,7 +322,7 @@ func drawInput(t *rapid.T) claim.Input {
 	}
 	for range rapid.IntRange(0, 2).Draw(t, "nodes") {
 		in.Nodes = append(in.Nodes, claim.NodeFacts{Name: "n", Deleting: bools.Draw(t, "nd"), Finalizer: bools.Draw(t, "nf"),
-			Registered: bools.Draw(t, "nr"), Ready: bools.Draw(t, "nready"), Drained: bools.Draw(t, "ndrained")})
+			Registered: bools.Draw(t, "nr"), Bare: bools.Draw(t, "nb"), Ready: bools.Draw(t, "nready"), Drained: bools.Draw(t, "ndrained")})
 	}
 	return in
 }

@@ -137,6 +137,9 @@ func registered(c *condition.List, o *karpv1.NodeClaim, l *ledger.Claim, nodes [
 	switch {
 	case condition.IsTrue(c.Conditions, karpv1.ConditionTypeRegistered):
 		c.True(karpv1.ConditionTypeRegistered) // Karpenter 1.0 sets no generation; without one Ready would be Unknown
+		if l != nil && l.Node != "" {
+			o.Status.NodeName = l.Node // a Node that was made anew may have another name
+		}
 	case l != nil && reached(l.State, ledger.ClaimRegisteredState) && l.Node != "":
 		c.True(karpv1.ConditionTypeRegistered)
 		o.Status.NodeName = l.Node

@@ -11,9 +11,13 @@ import (
 	"millwright/planner/ledger"
 )
 
-// register writes everything registration asks for on the Node at once, then records it.
+// register writes everything registration asks for on the Node at once, then records it. That a Node was
+// made anew is recorded first: whatever fails, it is registered and initialized from there.
 func (s *Stepper) register(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	n := v.nodes[0]
+	if v.ledger.State == ledger.ClaimInitializedState {
+		return true, s.record(ctx, v, ledger.KindClaimRegistered, &ledger.ClaimRegistered{Claim: v.name, Node: n.Name}, nil, false)
+	}
 	if claim.MissesUnregisteredTaint(n) {
 		s.report.tellMissingTaint(v, n)
 	}
