@@ -107,7 +107,11 @@ func (s *Service) markCandidate(command command, c ledger.Candidate) {
 		}
 		want := metav1.Condition{Type: karpv1.ConditionTypeDisruptionReason, Status: metav1.ConditionTrue,
 			Reason: string(reason), Message: string(reason)}
-		return ignore(s.kube.SetClaimCondition(ctx, c.Claim, c.ClaimUID, want, s.host.Now()), kube.NotFound)
+		if err := s.kube.SetClaimCondition(ctx, c.Claim, c.ClaimUID, want, s.host.Now()); err != nil {
+			return ignore(err, kube.NotFound)
+		}
+		s.tellMarked(c, want)
+		return nil
 	})
 }
 

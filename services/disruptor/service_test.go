@@ -62,7 +62,8 @@ func TestAnEmptyNodeGoes(t *testing.T) {
 			t.Errorf("its condition DisruptionReason is %+v", c)
 		}
 		for _, e := range []string{"Node/empty DisruptionTerminating: Disrupting Node: Empty",
-			"NodeClaim/empty-claim DisruptionTerminating: Disrupting NodeClaim: Empty"} {
+			"NodeClaim/empty-claim DisruptionTerminating: Disrupting NodeClaim: Empty",
+			"NodeClaim/empty-claim DisruptionReason: Status condition transitioned, Type: DisruptionReason, Status: Unknown -> True, Reason: Empty, Message: Empty"} {
 			if !slices.Contains(r.Events, e) {
 				t.Errorf("no event %q in %q", e, r.Events)
 			}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/disrupt"
@@ -49,6 +50,14 @@ func (s *Service) tellTerminating(reason karpv1.DisruptionReason, c ledger.Candi
 		Message: "Disrupting Node: " + string(reason)})
 	s.host.Event(service.KubeEvent{Object: claimReference(c.Claim), Type: corev1.EventTypeNormal, Reason: "DisruptionTerminating",
 		Message: "Disrupting NodeClaim: " + string(reason)})
+}
+
+// tellMarked publishes that a candidate's NodeClaim says why it goes.
+func (s *Service) tellMarked(c ledger.Candidate, want metav1.Condition) {
+	object := claimReference(c.Claim)
+	object.UID = c.ClaimUID
+	s.host.Event(service.KubeEvent{Object: object, Type: corev1.EventTypeNormal, Reason: want.Type,
+		Message: service.Transition(want.Type, string(metav1.ConditionUnknown), string(want.Status), want.Reason, want.Message)})
 }
 
 func claimReference(name string) corev1.ObjectReference {

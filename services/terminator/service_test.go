@@ -76,8 +76,14 @@ func TestADrainFromStartToEnd(t *testing.T) {
 		if got := conditionOf(r, karpv1.ConditionTypeDrained) + " " + conditionOf(r, karpv1.ConditionTypeVolumesDetached); got != "True/Drained True/VolumesDetached" {
 			t.Errorf("conditions %s", got)
 		}
-		if !slices.Contains(r.Events, "Pod/a Evicted: Evicted pod: Forceful Termination") {
-			t.Errorf("events %q", r.Events)
+		for _, want := range []string{
+			"Pod/a Evicted: Evicted pod: Forceful Termination",
+			"NodeClaim/n-claim Drained: Status condition transitioned, Type: Drained, Status: Unknown -> True, Reason: Drained",
+			"NodeClaim/n-claim VolumesDetached: Status condition transitioned, Type: VolumesDetached, Status: Unknown -> True, Reason: VolumesDetached",
+		} {
+			if !slices.Contains(r.Events, want) {
+				t.Errorf("events %q lack %q", r.Events, want)
+			}
 		}
 		r.Kube.Remove(r.Kube.GetNode("n"))
 		r.Settle(s, time.Second)

@@ -100,9 +100,25 @@ func (s *Service) setConditions(p *plan) {
 		}
 		claim := p.claim
 		s.paced("condition/"+strings.Join([]string{claim.Name, want.Type, string(want.Status), want.Reason}, "/"), func(ctx context.Context) error {
-			return s.kube.SetClaimCondition(ctx, claim.Name, claim.UID, want, s.host.Now())
+			err := s.kube.SetClaimCondition(ctx, claim.Name, claim.UID, want, s.host.Now())
+			if err == nil {
+				s.tellTransition(claim, have, want)
+			}
+			return err
 		})
 		return // one at a time, because both are in one object
+	}
+}
+
+// tellTransition publishes that a condition's status changed; have is nil for one that was not there.
+func (s *Service) tellTransition(claim *karpv1.NodeClaim, have *metav1.Condition, want metav1.Condition) {
+	from := metav1.ConditionUnknown
+	if have != nil {
+		from = have.Status
+	}
+	if from != want.Status {
+		s.host.Event(service.KubeEvent{Object: claimReference(claim), Type: corev1.EventTypeNormal, Reason: want.Type,
+			Message: service.Transition(want.Type, string(from), string(want.Status), want.Reason, want.Message)})
 	}
 }
 
