@@ -32,11 +32,19 @@ func (s *Stepper) stamp(ctx context.Context, v *claimView, _ claim.Action) (bool
 	return true, nil
 }
 
-// deleteNodes asks for the drain: the terminator empties Nodes that are being deleted.
+// deleteNodes asks for the drain: the terminator empties Nodes that are being deleted. One whose finalizer
+// somebody has taken off gets it again, or it would go at once, with its pods.
 func (s *Stepper) deleteNodes(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	for _, n := range v.nodes {
 		if !n.DeletionTimestamp.IsZero() || !claim.IsHeld(n) {
 			continue
+		}
+		if !slices.Contains(n.Finalizers, karpv1.TerminationFinalizer) {
+			after := n.DeepCopy()
+			after.Finalizers = append(after.Finalizers, karpv1.TerminationFinalizer)
+			if _, err := s.deps.Kube.UpdateNode(ctx, n, after); err != nil && !kube.IsNotFound(err) {
+				return false, err
+			}
 		}
 		if err := s.deps.Kube.DeleteNode(ctx, n.Name, n.UID); err != nil && !kube.IsNotFound(err) {
 			return false, err
