@@ -17,8 +17,8 @@ import (
 )
 
 // finish lists the node's pods from the API server. If none must be waited for, the node is drained.
-// Otherwise the World will show them, or, if there is no valid World, those of the first tier are evicted at
-// once.
+// Otherwise the World will show them, or, if there is no valid World or it does not show them for long, those
+// of the first tier are evicted at once.
 func (s *Service) finish(p *plan) {
 	name := p.node.Name
 	key := "finish/" + name
@@ -37,7 +37,7 @@ func (s *Service) finish(p *plan) {
 			step = s.directStep(name, pods, time.Time{}, p.notice)
 		}
 		switch {
-		case !step.PodsGone && p.direct:
+		case !step.PodsGone && (p.direct || s.listed.unseenFor(name, s.host.Now()) >= unfitMax):
 			return s.evictListed(ctx, p, step)
 		case !step.PodsGone || !settled || p.direct && !p.volumesGone:
 			return nil
@@ -70,6 +70,7 @@ func (s *Service) directStep(node string, pods []corev1.Pod, deadline, notice ti
 }
 
 func (s *Service) evictListed(ctx context.Context, p *plan, step drain.Step) error {
+	s.tellWaiting(p, step.Message())
 	if err := s.noteListed(ctx, p, step); err != nil {
 		return err
 	}

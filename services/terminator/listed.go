@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -172,6 +173,8 @@ type listedNode struct {
 	// text that its NodeClaim has, and how often it could not be written.
 	text  string
 	fails int
+	// unseen is since when the API server lists pods that the World does not show; zero while it does not.
+	unseen time.Time
 }
 
 func (l *listedPods) add(node string, ref ledger.PodRef) {
@@ -179,6 +182,29 @@ func (l *listedPods) add(node string, ref ledger.PodRef) {
 	defer l.mu.Unlock()
 	if n := l.byNode[node]; len(n.pods) < listedMax && !slices.Contains(n.pods, ref) && !slices.Contains(n.done, ref) {
 		n.pods = append(n.pods, ref)
+		l.byNode[node] = n
+	}
+}
+
+// unseenFor is how long the API server has listed pods of a node that the World does not show: of what could
+// not be published, or not be read, it never will.
+func (l *listedPods) unseenFor(node string, now time.Time) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.byNode[node]
+	if n.unseen.IsZero() {
+		n.unseen = now
+		l.byNode[node] = n
+	}
+	return now.Sub(n.unseen).Abs()
+}
+
+// seen says that the World shows pods of a node.
+func (l *listedPods) seen(node string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n, known := l.byNode[node]; known {
+		n.unseen = time.Time{}
 		l.byNode[node] = n
 	}
 }

@@ -166,6 +166,9 @@ func (s *Service) advance(ctx context.Context, p *plan) error {
 		return err
 	}
 	s.surge(p)
+	if !p.podsGone {
+		s.listed.seen(p.node.Name)
+	}
 	for _, d := range p.deletes {
 		s.delete(p, d)
 	}

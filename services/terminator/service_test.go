@@ -300,6 +300,26 @@ func TestAPodTheWorldDoesNotKnowHoldsTheNode(t *testing.T) {
 	})
 }
 
+// A pod may be too large to be published, or what is in it cannot be read: the World never has it.
+func TestAPodTheWorldNeverKnowsIsEvicted(t *testing.T) {
+	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
+		r.Kube.Blind = true
+		r.Kube.Put(bound("huge"))
+		r.Kube.Blind = false
+		r.Settle(s, 40*time.Second)
+		if !drained(r) || r.Kube.Called("evict default/huge") != 1 {
+			t.Fatalf("drained %t, calls %q", drained(r), r.Kube.Calls)
+		}
+		tiers := r.Entries(ledger.KindDrainTierStarted)
+		if len(tiers) != 1 || len(tiers[0].Payload.(*ledger.DrainTierStarted).Evict) != 1 {
+			t.Errorf("tiers on record: %+v", tiers)
+		}
+		if !slices.Contains(r.Events, "Node/n FailedDraining: Failed to drain node, 1 pods are waiting to be evicted") {
+			t.Errorf("events %q", r.Events)
+		}
+	})
+}
+
 func TestPodsThatStayAreNamedInTheRecord(t *testing.T) {
 	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
 		r.Kube.Put(plannertest.DaemonPod("agent", "n", plannertest.Toleration(karpv1.DisruptedTaintKey)))

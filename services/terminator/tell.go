@@ -32,17 +32,23 @@ func (s *Service) publishProgress(p *plan) {
 	if p.drained {
 		return
 	}
-	if p.waiting != "" {
-		e := nodeEvent(p.node, corev1.EventTypeWarning, "FailedDraining", "Failed to drain node, "+p.waiting)
-		e.DedupeKey = "waiting"
-		s.host.Event(e)
-	}
+	s.tellWaiting(p, p.waiting)
 	if p.podsGone && !p.volumesGone {
 		e := nodeEvent(p.node, corev1.EventTypeNormal, "AwaitingVolumeDetachment",
 			"Awaiting deletion of bound volumeattachments ("+shown(p.volumes)+")")
 		e.DedupeKey = "volumes"
 		s.host.Event(e)
 	}
+}
+
+// tellWaiting publishes which pods a drain waits for; "": none.
+func (s *Service) tellWaiting(p *plan, waiting string) {
+	if waiting == "" {
+		return
+	}
+	e := nodeEvent(p.node, corev1.EventTypeWarning, "FailedDraining", "Failed to drain node, "+waiting)
+	e.DedupeKey = "waiting"
+	s.host.Event(e)
 }
 
 func (s *Service) tellPaused(p *plan) {
