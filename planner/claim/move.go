@@ -183,7 +183,7 @@ func (v view) initializable() bool {
 func (v view) untagged() bool { return !v.object.Tagged && v.object.NodeName != "" }
 
 func (v view) unstamped() bool {
-	return v.object != nil && (v.object.GracePeriod && !v.object.Stamped || repaired(v))
+	return v.object != nil && (v.object.GracePeriod && (!v.object.Stamped || v.object.StampedAt.IsZero()) || repaired(v))
 }
 
 // repaired: the Node is beyond help, so that its pods are not waited for any longer, and the object does not

@@ -179,6 +179,27 @@ func TestGracePeriodStamp(t *testing.T) {
 	}
 }
 
+// A timestamp that says nothing is no deadline that somebody else has fixed.
+func TestATerminationTimestampThatCannotBeReadIsReplaced(t *testing.T) {
+	r := newRig(t)
+	r.noDrain = true
+	name := r.readyClaims(1)[0]
+	o := r.kube.claims[name].DeepCopy()
+	o.Spec.TerminationGracePeriod = &metav1.Duration{Duration: time.Hour}
+	o.Annotations[karpv1.TerminationTimestampAnnotationKey] = "tomorrow at noon"
+	r.kube.put(&r.kube.claims, o)
+	r.wait(time.Minute)
+	if got := r.kube.claims[name].Annotations[karpv1.TerminationTimestampAnnotationKey]; got != "tomorrow at noon" {
+		t.Fatalf("the annotation of a NodeClaim that stays is now %q", got)
+	}
+	r.kube.deleteClaim(name)
+	deleted := r.kube.claims[name].DeletionTimestamp.Time
+	r.wait(3 * time.Second)
+	if got, want := r.kube.claims[name].Annotations[karpv1.TerminationTimestampAnnotationKey], deleted.Add(time.Hour).UTC().Format(time.RFC3339); got != want {
+		t.Errorf("the annotation is %q, want %q", got, want)
+	}
+}
+
 // replayDoom decides a recorded doom again and returns its reason.
 func replayDoom(t *testing.T, payload []byte) string {
 	t.Helper()

@@ -120,6 +120,15 @@ func (l leaving) deadline() time.Time {
 	return t
 }
 
+// invalidDeadline is the termination timestamp if it cannot be parsed.
+func (l leaving) invalidDeadline() (text string, invalid bool) {
+	if l.claim != nil {
+		text, invalid = l.claim.Annotations[karpv1.TerminationTimestampAnnotationKey]
+	}
+	_, err := drain.ParseDeadline(text)
+	return text, invalid && err != nil
+}
+
 func (l leaving) claimName() string {
 	if l.claim == nil {
 		return ""

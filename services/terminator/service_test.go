@@ -93,6 +93,19 @@ func TestADrainFromStartToEnd(t *testing.T) {
 	})
 }
 
+func TestATerminationTimestampThatCannotBeReadIsTold(t *testing.T) {
+	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
+		claim := r.Kube.GetClaim("n-claim")
+		claim.Annotations = map[string]string{karpv1.TerminationTimestampAnnotationKey: "tomorrow at noon"}
+		r.Kube.Put(claim, bound("a", plannertest.Annotation(karpv1.DoNotDisruptAnnotationKey, "true")))
+		r.Settle(s, 5*time.Second)
+		want := `NodeClaim/n-claim InvalidTerminationTimestamp: karpenter.sh/nodeclaim-termination-timestamp "tomorrow at noon" is no time as in RFC 3339: pods are waited for without a deadline`
+		if !slices.Contains(r.Events, want) {
+			t.Errorf("events %q", r.Events)
+		}
+	})
+}
+
 // In UTC it is the year 10000, which no record can hold: the drain goes on as without a deadline, and so do
 // others.
 func TestADeadlineOfTheYear10000IsNone(t *testing.T) {

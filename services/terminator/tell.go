@@ -32,6 +32,10 @@ func (s *Service) publishProgress(p *plan) {
 	if p.drained {
 		return
 	}
+	if text, invalid := p.invalidDeadline(); invalid {
+		s.host.Event(service.KubeEvent{Object: claimReference(p.claim), Type: corev1.EventTypeWarning, Reason: "InvalidTerminationTimestamp",
+			Message: fmt.Sprintf("%s %q is no time as in RFC 3339: pods are waited for without a deadline", karpv1.TerminationTimestampAnnotationKey, text)})
+	}
 	s.tellWaiting(p, p.waiting)
 	if p.podsGone && !p.volumesGone {
 		e := nodeEvent(p.node, corev1.EventTypeNormal, "AwaitingVolumeDetachment",
