@@ -22,6 +22,19 @@ func TestStrippedFinalizersLeakNothing(t *testing.T) {
 	}
 }
 
+// Whoever makes a NodeClaim of what kubectl printed of another one is told why it goes.
+func TestACopyOfANodeClaimIsToldWhyItGoes(t *testing.T) {
+	r := newRig(t)
+	first := r.kube.claims[r.readyClaims(1)[0]]
+	o := &karpv1.NodeClaim{ObjectMeta: *first.ObjectMeta.DeepCopy(), Spec: first.Spec}
+	o.Name, o.UID, o.ResourceVersion = "copy", "", ""
+	r.kube.put(&r.kube.claims, o)
+	r.run("claim closed", r.closed("copy"))
+	if !r.hasEvent("NodeClaimWithdrawn") || len(r.ec2.instances) != 1 {
+		t.Errorf("events %v, instances %v", r.events, r.ec2.describe())
+	}
+}
+
 // The rules: lifecycle §1, §9.
 func TestNodeClaimsOfAnotherProviderDoNotKeepTheScanFromOurs(t *testing.T) {
 	r := newRig(t)

@@ -117,6 +117,7 @@ func (s *Stepper) doom(ctx context.Context, v *claimView, a claim.Action) error 
 	s.metrics.doomed(v, a.Reason, pods)
 	s.report.logDoom(v, a)
 	s.report.tellEndedBy(v, a)
+	s.report.tellStray(v, a)
 	s.noteFailedRegistration(v, a.Reason)
 	return nil
 }

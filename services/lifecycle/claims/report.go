@@ -75,6 +75,14 @@ func (r *report) tellRefused(v *claimView, err error) {
 	})
 }
 
+// tellStray says why a NodeClaim goes that was copied from one that Millwright made.
+func (r *report) tellStray(v *claimView, a claim.Action) {
+	if a.Reason == claim.ReasonWithdrawn && v.object != nil {
+		r.host.Event(service.KubeEvent{Object: referenceTo(v.object), Type: corev1.EventTypeWarning, Reason: "NodeClaimWithdrawn",
+			Message: "Deleted: annotation " + karpv1.RecordAnnotationKey + " says that it was planned, and the plan has been given up. A NodeClaim made by hand must not have it"})
+	}
+}
+
 func (r *report) tellNoCapacity(v *claimView, f *ec2.Failure) {
 	if v.object == nil || f.Class != ec2.NoCapacity {
 		return
