@@ -130,9 +130,7 @@ func (x *timelinePage) draw(from, now time.Time) {
 	}
 	x.Begin, x.Span = from.UTC(), span(time.Duration(x.Seconds)*time.Second)
 	whole := max(now.Sub(from), time.Second)
-	at := func(t time.Time) int {
-		return min(max(int(int64(t.Sub(from))*pictureWidth/int64(whole)), 0), pictureWidth)
-	}
+	at := func(t time.Time) int { return across(t.Sub(from), whole) }
 	for i := range x.Points {
 		x.NodesMax, x.CostMax = max(x.NodesMax, x.Points[i].Nodes), max(x.CostMax, x.Points[i].MicroUSDPerHour)
 	}
@@ -182,6 +180,12 @@ var lanes = []struct {
 	{"doomed", "taken by force", "bad", func(p *history.Point) int { return p.Doomed }},
 	{"ended", "ended", "mem", func(p *history.Point) int { return p.Ended }},
 	{"alarms", "alarms", "bad", func(p *history.Point) int { return p.Alarms }},
+}
+
+// across is how far right of a picture something is that happened so long after its beginning. It divides
+// first: nanoseconds of a year, times the width, are more than an int64 holds.
+func across(after, whole time.Duration) int {
+	return min(max(int(after/(whole/pictureWidth)), 0), pictureWidth)
 }
 
 func height(value, most int64) int {

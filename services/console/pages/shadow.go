@@ -139,7 +139,7 @@ func (x *shadowPage) curves(name string, of func(*shadow.Point) (actual, millwri
 	var actual, millwright strings.Builder
 	for i := range x.Curve {
 		a, m := of(&x.Curve[i])
-		at := min(int(x.Curve[i].At.Sub(x.From)*pictureWidth/whole), pictureWidth)
+		at := across(x.Curve[i].At.Sub(x.From), whole)
 		step(&actual, at, height(a, v.Most))
 		step(&millwright, at, height(m, v.Most))
 	}
