@@ -52,6 +52,8 @@ func TestBundle(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect("0 decisions replayed, 0 divergences", "replay", "--bundle", file)
+	expect("0 decisions replayed, 0 divergences", "replay", "--bundle", file, "--record", "2")
+	expect("the bundle is about records 1 to 2, and not about record 3", "replay", "--bundle", file, "--record", "3")
 	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}

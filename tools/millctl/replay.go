@@ -176,7 +176,7 @@ func (r *replayer) bound(ctx context.Context, log store.Log) error {
 	case err != nil:
 		return err
 	case first <= max(r.within.From, 1):
-		return fmt.Errorf("replay: no record is in that span")
+		return errNoRecord
 	}
 	r.within.To = first - 1
 	return nil
@@ -204,7 +204,12 @@ func (r *replayer) replayBundle(ctx context.Context, out io.Writer) error {
 	if p := b.Manifest.Pseudonyms; p != nil {
 		fmt.Fprintf(out, "names are pseudonyms: %s; %d decisions withheld\n", p.Chain, len(p.Withheld))
 	}
-	r.within = audit.Range{From: b.Manifest.From, To: b.Manifest.To}
+	switch m := &b.Manifest; {
+	case r.record == 0:
+		r.within = audit.Range{From: m.From, To: m.To}
+	case r.record < m.From || r.record > m.To:
+		return fmt.Errorf("replay: the bundle is about records %d to %d, and not about record %d", m.From, m.To, r.record)
+	}
 	return r.replay(ctx, out, b, b)
 }
 
@@ -227,7 +232,13 @@ func (r *replayer) replayRecordings(ctx context.Context, out io.Writer) error {
 	return diverged
 }
 
+var errNoRecord = errors.New("replay: no record is in that span")
+
 func (r *replayer) replay(ctx context.Context, out io.Writer, log audit.Log, stream audit.Stream) error {
+	first, err := log.Read(ctx, r.within.From, 1) // an error that matters comes again below
+	if err == nil && len(first) == 0 || r.within.To > 0 && r.within.To < r.within.From {
+		return errNoRecord
+	}
 	if r.change.given() {
 		return r.change.run(ctx, out, log, stream, r.within)
 	}

@@ -76,6 +76,21 @@ func TestReplayWithAChange(t *testing.T) {
 	}
 }
 
+// A span of records that are not there is no success: a script would take it for a replay without
+// divergences.
+func TestReplayOfRecordsThatAreNotThere(t *testing.T) {
+	replay := []string{"replay", "--recording", "../../store/audit/testdata/v20/TestPodsGetNodesAndEmptyNodesGo_in_one_process.rec"}
+	for _, span := range [][]string{{"--from", "100000"}, {"--record", "100000"}, {"--from", "9", "--to", "8"}, {"--from", "100000", "--with", "-"}} {
+		text, err := ran(t, tainted, append(replay, span...)...)
+		if err == nil || !strings.Contains(err.Error(), "no record is in that span") {
+			t.Errorf("%v: %v\n%s", span, err, text)
+		}
+	}
+	if text, err := ran(t, "", append(replay, "--from", "9", "--to", "100000")...); err != nil || !strings.Contains(text, "0 divergences") {
+		t.Errorf("%v\n%s", err, text)
+	}
+}
+
 // text2json is what follows the name of the recording.
 func text2json(text string) []byte {
 	_, body, _ := strings.Cut(text, "\n")
