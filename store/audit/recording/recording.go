@@ -125,7 +125,7 @@ func (r *Recording) saveBlobs(ctx context.Context, from events.Blobs, dir string
 			continue
 		}
 		if err == nil {
-			err = saveBlob(blobFile(dir, events.CatalogBlob(ref.Hash)), data)
+			err = saveBlob(ctx, dir, events.CatalogBlob(ref.Hash), data)
 		}
 		if err != nil {
 			return fmt.Errorf("save catalogue of %s: %w", ref.NodeClass, err)
@@ -231,15 +231,25 @@ func blobFile(dir, name string) string {
 	return filepath.Join(dir, strings.ReplaceAll(name, "/", "-")+".zst")
 }
 
-func saveBlob(file string, data []byte) error {
-	if _, err := os.Stat(file); err == nil {
-		return nil // its name is its content's
+// saveBlob writes a blob that is not there as a whole: a part of it, left by a disk that was full, is
+// replaced.
+func saveBlob(ctx context.Context, dir, name string, data []byte) error {
+	if there, err := (blobs{dir}).Get(ctx, name); err == nil && bytes.Equal(there, data) {
+		return nil
 	}
 	w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderConcurrency(1))
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(file, w.EncodeAll(data, nil), 0o644)
+	file := blobFile(dir, name)
+	part := file + ".part"
+	if err = os.WriteFile(part, w.EncodeAll(data, nil), 0o644); err == nil {
+		err = os.Rename(part, file)
+	}
+	if err != nil {
+		_ = os.Remove(part) // why it could not be written is said
+	}
+	return err
 }
 
 func (b blobs) Get(_ context.Context, name string) ([]byte, error) {

@@ -128,6 +128,30 @@ func TestWhatIsLostIsSaid(t *testing.T) {
 	}
 }
 
+// A catalogue of which a disk that was full, or a process that was killed, has left a part is written anew.
+func TestAPartOfACatalogueIsWrittenAnew(t *testing.T) {
+	log, stream := site(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "a.rec")
+	check(t, recording.Save(t.Context(), file, log, stream))
+	catalogues, _ := filepath.Glob(filepath.Join(dir, "*.zst"))
+	data, err := os.ReadFile(catalogues[0])
+	check(t, err)
+	for _, length := range []int{0, len(data) / 2} {
+		check(t, os.WriteFile(catalogues[0], data[:length], 0o600))
+		check(t, recording.Save(t.Context(), file, log, stream))
+		rec, err := recording.Open(file)
+		check(t, err)
+		r, err := audit.Replay(t.Context(), rec, rec, audit.Range{})
+		if err != nil || r.Planned != 1 {
+			t.Errorf("of a catalogue of %d bytes %d were there: %s, %v", len(data), length, r.Counts(), err)
+		}
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 2 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+}
+
 // The corpus: logs of end-to-end tests, which `make corpus` records. Those of this version of the planners
 // come out as they did; those of earlier versions can still be read.
 func TestCorpus(t *testing.T) {
