@@ -231,7 +231,7 @@ func TestBadQuestionsAreRefusedByName(t *testing.T) {
 	for path, want := range map[string]string{
 		"/nodes?limit=0": "limit", "/nodes?limit=501": "limit", "/nodes?limit=1&limit=2": "limit", "/nodes?pool=x": "pool", "/decisions?cursor=x": "cursor",
 		"/decisions?since=yesterday": "since", "/decisions?since=-1h": "since", "/decisions/0": "0", "/decisions/1/replay": "only decisions", "/decisions/x/facts": "x", "/decisions/99999999999999999999": "sequence", "/decisions/x": "x",
-		"/why/secret/x": "secret", "/commands?state=lost": "lost", "/decisions/tail?since=1h": "since",
+		"/why/secret/x": "secret", "/commands?state=lost": "lost", "/decisions/tail?since=1h": "since", "/decisions/tail?after=now": "after",
 	} {
 		if p := r.want(http.StatusBadRequest, "viewer", http.MethodGet, path, "").(*Problem); !strings.Contains(p.Message, want) {
 			t.Errorf("%s: %q", path, p.Message)
@@ -286,8 +286,8 @@ func TestAnswersAreCompressedAndNotSentTwice(t *testing.T) {
 
 func TestATailDeliversAndBeginsWhereItEnded(t *testing.T) {
 	r := newRig(t)
-	read := func(after string) *bufio.Scanner {
-		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL+Prefix+"/decisions/tail?kind=AlarmRaised", nil)
+	read := func(after string, more ...string) *bufio.Scanner {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, r.URL+Prefix+"/decisions/tail?kind=AlarmRaised"+strings.Join(more, ""), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -332,6 +332,28 @@ func TestATailDeliversAndBeginsWhereItEnded(t *testing.T) {
 	}
 	if again := next(read(fmt.Sprint(one.Seq))); again.Seq != two.Seq {
 		t.Errorf("after record %d comes %d", one.Seq, again.Seq)
+	}
+	if again := next(read("", fmt.Sprintf("&after=%d", one.Seq))); again.Seq != two.Seq {
+		t.Errorf("of a page that was made after record %d, record %d comes first", one.Seq, again.Seq)
+	}
+	if again := next(read(fmt.Sprint(one.Seq), fmt.Sprintf("&after=%d", two.Seq))); again.Seq != two.Seq {
+		t.Errorf("whoever comes back after record %d gets %d", one.Seq, again.Seq)
+	}
+}
+
+// Who missed more than is sent is told so, and not left to believe that nothing else happened.
+func TestATailThatMissedTooMuchSaysSo(t *testing.T) {
+	for alarms, lost := range map[int]bool{missedMax: false, missedMax + 1: true} {
+		c := consoletest.New(t, "test")
+		for range alarms {
+			c.Outcome(ledger.KindAlarmRaised, &ledger.AlarmRaised{Reason: "r", Message: "m"})
+		}
+		c.Read()
+		w := &deadlined{ResponseRecorder: httptest.NewRecorder()}
+		(&API{cfg: Config{Index: c.Index}}).missed(&stream{w: w, control: http.NewResponseController(w)}, index.Filter{Kinds: []string{"AlarmRaised"}}, "1")
+		if got := w.Body.String(); strings.Contains(got, "event: lost") != lost || strings.Count(got, "event: record") != missedMax {
+			t.Errorf("of %d records %d are sent, and that some are lost is said: %t", alarms, strings.Count(got, "event: record"), !lost)
+		}
 	}
 }
 

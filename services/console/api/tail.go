@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -29,6 +30,10 @@ func (a *API) tail(w http.ResponseWriter, r *http.Request, q *question) {
 	if err == nil && q.has("since") {
 		err = bad("a tail begins now: since is for lists")
 	}
+	after := cmp.Or(r.Header.Get("Last-Event-ID"), q.text("after"))
+	if _, wrong := strconv.ParseUint(q.text("after"), 10, 64); err == nil && q.text("after") != "" && wrong != nil {
+		err = bad("after %q: must be the sequence of a record", q.text("after"))
+	}
 	if err != nil {
 		problem(w, StatusOf(err), err.Error())
 		return
@@ -46,7 +51,7 @@ func (a *API) tail(w http.ResponseWriter, r *http.Request, q *question) {
 	h.Set("X-Accel-Buffering", "no")
 	s := &stream{w: w, control: http.NewResponseController(w)}
 	s.write(": following the log\nretry: 3000\n\n")
-	a.missed(s, f, r.Header.Get("Last-Event-ID"))
+	a.missed(s, f, after)
 	beat, review, end := time.NewTicker(beatEvery), time.NewTicker(reviewEvery), time.NewTimer(tailFor)
 	defer beat.Stop()
 	defer review.Stop()
@@ -76,13 +81,20 @@ func (a *API) tail(w http.ResponseWriter, r *http.Request, q *question) {
 	}
 }
 
-// missed sends what came after a record that the reader has seen. What it gets twice, by its id, it knows.
+// missed sends what came after a record that the reader has seen, and says so if there is more of that. What
+// it gets twice, by its id, it knows.
 func (a *API) missed(s *stream, f index.Filter, after string) {
 	seen, err := strconv.ParseUint(after, 10, 64)
 	if err != nil {
 		return
 	}
-	rows, _ := a.cfg.Index.List(f, 0, missedMax)
+	rows, _ := a.cfg.Index.List(f, 0, missedMax+1)
+	if len(rows) > missedMax {
+		if rows[missedMax].Seq > seen {
+			s.write(fmt.Sprintf("event: lost\ndata: more than %d records were missed\n\n", missedMax))
+		}
+		rows = rows[:missedMax]
+	}
 	for i := len(rows) - 1; i >= 0; i-- {
 		if rows[i].Seq > seen {
 			s.row(rows[i])

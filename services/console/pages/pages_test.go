@@ -2,6 +2,7 @@ package pages
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"mime/multipart"
 	"net/http"
@@ -158,6 +159,22 @@ func TestTheTimelineFollows(t *testing.T) {
 		form, begin := strings.Index(body, `name="nodepool"`), strings.Index(body, `<div id="live" data-refresh="`+every+`">`)
 		if table := strings.Index(body, "<table>"); form < 0 || begin < form || table < begin {
 			t.Errorf("%s: form at %d, what follows from %d on, the table at %d", path, form, begin, table)
+		}
+	}
+}
+
+// What is written after a page was made and before its tail begins comes by the tail, also where nothing is
+// on the page yet.
+func TestATailBeginsWhereItsPageEnds(t *testing.T) {
+	r := newRig(t)
+	head, err := r.log.Head(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, query := range []string{"", "?kind=DrainStarted"} {
+		_, _, body := r.send("viewer", "/decisions"+query, nil)
+		if want := fmt.Sprintf(`tail?after=%d`, head.Seq); !strings.Contains(body, want) {
+			t.Errorf("/decisions%s does not have %s:\n%s", query, want, body)
 		}
 	}
 }

@@ -140,6 +140,7 @@ func (p *Pages) decisions(ctx context.Context, r *request) (string, any, error) 
 		return "", nil, err
 	}
 	below, _ := strconv.ParseUint(q.Get("cursor"), 10, 64)
+	_, seen, _ := p.cfg.Index.Extent() // before it is read: what is written meanwhile the tail has
 	rows, more, err := p.cfg.View.Rows(ctx, f, below, rowsMax)
 	if err != nil {
 		return "", nil, err
@@ -156,7 +157,9 @@ func (p *Pages) decisions(ctx context.Context, r *request) (string, any, error) 
 		query.Set("decisions", "true")
 	}
 	if below == 0 && x.Until == "" {
+		query.Set("after", strconv.FormatUint(seen, 10))
 		x.Tail = "?" + query.Encode()
+		query.Del("after")
 	}
 	if more {
 		if x.Since != "" {
