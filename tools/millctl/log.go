@@ -215,7 +215,7 @@ func (f filter) wants(e ledger.Entry) bool {
 	if len(f.kinds) > 0 && !slices.ContainsFunc(f.kinds, func(k string) bool { return strings.EqualFold(k, e.Kind.String()) }) {
 		return false
 	}
-	return f.object == "" || slices.Contains(e.Subjects, f.object)
+	return f.object == "" || slices.Contains(audit.Mentions(e, f.logID), f.object)
 }
 
 // printJSONLine writes one object on one line.

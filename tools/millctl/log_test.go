@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"millwright/planner/ledger"
 	"millwright/store/audit/overview"
 )
 
@@ -25,6 +26,18 @@ func TestWordsOfTheLog(t *testing.T) {
 	f = filter{kinds: []string{"Launched", "Lunched"}}
 	if err := f.words(&target{dataDir: "d"}); err == nil || !strings.Contains(err.Error(), "no such kind") {
 		t.Error(err)
+	}
+}
+
+// A record is about what it makes, too, whose names follow from the record: the console says so, and so does
+// the log itself.
+func TestTheLogOfWhatARecordMakes(t *testing.T) {
+	planned := ledger.Entry{Seq: 7, Kind: ledger.KindProvisioningPlanned, Payload: &ledger.ProvisioningPlanned{
+		Claims: []ledger.PlannedClaim{{NodePool: "general"}}, Refused: []ledger.Refused{{Pods: []ledger.PodRef{{Namespace: "shop", Name: "web-0"}}}}}}
+	for object, want := range map[string]bool{"claim/" + ledger.ClaimName("log", "general", 7, 0): true, "pod/shop/web-0": true, "pool/general": true, "pool/other": false} {
+		if got := (filter{object: object, logID: "log"}).wants(planned); got != want {
+			t.Errorf("%s: %t", object, got)
+		}
 	}
 }
 
