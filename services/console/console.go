@@ -40,9 +40,10 @@ import (
 
 const (
 	// connectionsMax bounds the connections, inFlightMax the requests that are answered at a time; tails have
-	// a bound of their own.
+	// a bound of their own, and so has signing in, for strangers can send that form as slowly as they like.
 	connectionsMax = 512
 	inFlightMax    = 64
+	loginsMax      = 16
 	headerMax      = 32 << 10
 	headerTimeout  = 5 * time.Second
 	readTimeout    = 15 * time.Second
@@ -87,6 +88,7 @@ type Console struct {
 	identity *servercert.Certificate
 	reviewer *review.Reviewer
 	inFlight chan struct{}
+	logins   chan struct{}
 
 	mu sync.Mutex
 	// address it listens on; nil while it does not, for the reason in err.
@@ -98,7 +100,7 @@ type Console struct {
 func New(cfg Config) *Console {
 	c := &Console{
 		cfg: cfg, metrics: newMetrics(cfg.Registerer), index: index.New(cfg.Log.ID(), 0), reviewer: review.New(review.Config{Core: cfg.Core, Now: cfg.Now, Audience: trust.Audience, CacheFor: access.CacheFor}),
-		inFlight: make(chan struct{}, inFlightMax), err: errors.New("not listening yet"),
+		inFlight: make(chan struct{}, inFlightMax), logins: make(chan struct{}, loginsMax), err: errors.New("not listening yet"),
 	}
 	newest := history.New(cfg.Log.ID())
 	if cfg.PastDir != "" {
@@ -258,9 +260,13 @@ func (c *Console) guarded(next http.Handler) http.Handler {
 			}
 		}()
 		if !strings.HasSuffix(r.URL.Path, "/decisions/tail") {
+			places := c.inFlight
+			if r.URL.Path == "/login" {
+				places = c.logins
+			}
 			select {
-			case c.inFlight <- struct{}{}:
-				defer func() { <-c.inFlight }()
+			case places <- struct{}{}:
+				defer func() { <-places }()
 			default:
 				h.Set("Retry-After", "5")
 				http.Error(w, "too many requests at once", http.StatusServiceUnavailable)
