@@ -265,6 +265,16 @@ func TestBadQuestionsAreRefusedByName(t *testing.T) {
 	}
 }
 
+// Lists take the words that why and the timeline take, and those of records.
+func TestObjectsByTheWordsOfUsers(t *testing.T) {
+	r := newRig(t)
+	for _, object := range []string{"claim/a-claim", "nodeclaim/a-claim", "NodeClaims/a-claim", "nodepool/p", "pool/p", "node/a"} {
+		if x := r.want(http.StatusOK, "viewer", http.MethodGet, "/decisions?object="+object, "").(*Decisions); len(x.Items) != 1 {
+			t.Errorf("%d records are about %s", len(x.Items), object)
+		}
+	}
+}
+
 func TestAnswersAreCompressedAndNotSentTwice(t *testing.T) {
 	r := newRig(t)
 	_, header, whole := r.ask("", http.MethodGet, "/openapi.json", "")

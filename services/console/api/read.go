@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -174,7 +175,7 @@ func (q *question) limit() (int, error) {
 
 // filter of the parameters for lists of records.
 func (q *question) filter(now time.Time) (index.Filter, error) {
-	f := index.Filter{Object: q.text("object"), Decisions: q.text("decisions") == "true"}
+	f := index.Filter{Object: Object(q.text("object")), Decisions: q.text("decisions") == "true"}
 	for _, k := range q.values["kind"] {
 		if k != "" {
 			f.Kinds = append(f.Kinds, k)
@@ -188,6 +189,13 @@ func (q *question) filter(now time.Time) (index.Filter, error) {
 		return f, bad("until %q: must be a time as 2006-01-02T15:04:05Z, or a span before now such as 1h", q.text("until"))
 	}
 	return f, nil
+}
+
+// Object is a subject as records name it, from KIND/NAME as users write it, such as nodepool/NAME for
+// pool/NAME. Others stay what they are.
+func Object(text string) string {
+	kind, name, _ := strings.Cut(text, "/")
+	return cmp.Or(view.Subject(kind, name), text)
 }
 
 // Since is a time, or as long before now as a span says; zero for nothing.

@@ -128,7 +128,7 @@ type decisionsPage struct {
 func (p *Pages) decisions(ctx context.Context, r *request) (string, any, error) {
 	q := r.URL.Query()
 	x := decisionsPage{Kinds: kindNames(), Kind: q.Get("kind"), Object: strings.TrimSpace(q.Get("object")), Since: q.Get("since"), Until: q.Get("until"), Decisions: q.Get("decisions") == "true"}
-	f := index.Filter{Object: x.Object, Decisions: x.Decisions}
+	f := index.Filter{Object: api.Object(x.Object), Decisions: x.Decisions}
 	if x.Kind != "" {
 		f.Kinds = []string{x.Kind}
 	}
