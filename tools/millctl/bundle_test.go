@@ -39,6 +39,7 @@ func TestBundle(t *testing.T) {
 	}
 	expect("0 decisions replayed, 0 divergences", append(at, "bundle", "--since", "1h", "-o", file)...)
 	expect("needs --pseudonymise", append(at, "bundle", "--since", "1h", "-o", file+"2", "--pseudonyms-file", file+"3")...)
+	expect("--pseudonyms-file: "+file+" is there already", append(at, "bundle", "--since", "1h", "-o", file+"2", "--pseudonymise", "--pseudonyms-file", file)...)
 	expect("names are pseudonyms", append(at, "bundle", "--since", "1h", "-o", file+"2", "--pseudonymise", "--pseudonyms-file", file+"3")...)
 	table, err := os.ReadFile(file + "3")
 	if info, statErr := os.Stat(file + "3"); errors.Join(err, statErr) != nil || info.Mode().Perm() != 0o600 || !strings.Contains(string(table), "a look") {

@@ -33,10 +33,13 @@ func (f *Flags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.table, "pseudonyms-file", "", "file to write the table of names and pseudonyms to, for its owner alone; it must not exist")
 }
 
-// Check that they go together.
+// Check that they go together, and that the table has a place, before anything is asked for.
 func (f *Flags) Check() error {
 	if f.table != "" && !f.pseudonymise {
 		return errors.New("--pseudonyms-file: needs --pseudonymise")
+	}
+	if _, err := os.Lstat(f.table); f.table != "" && !errors.Is(err, os.ErrNotExist) {
+		return fmt.Errorf("--pseudonyms-file: %s is there already", f.table)
 	}
 	return nil
 }
@@ -90,8 +93,8 @@ func writeTable(file string, table pseudonyms.Table) error {
 	for _, name := range slices.Sorted(maps.Keys(table)) {
 		fmt.Fprintf(w, "%q\t%q\n", name, table[name])
 	}
-	if err := errors.Join(w.Flush(), f.Close()); err != nil {
-		return fmt.Errorf("write table of pseudonyms: %w", err)
+	if err := errors.Join(w.Flush(), f.Close()); err != nil { // a part of it would be taken for the table
+		return errors.Join(fmt.Errorf("write table of pseudonyms: %w", err), os.Remove(file))
 	}
 	return nil
 }
