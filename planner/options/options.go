@@ -133,6 +133,11 @@ const (
 	//   - An approved command waits for maxEvictionsPerHour, budgets, PodDisruptionBudgets and until its nodes
 	//     are quiet.
 	Revision1 = 1 + iota
+	// Revision2:
+	//   - A node that has not registered the CSI driver of a pod's volume yet, or that kube-scheduler has chosen
+	//     for one which is not made yet, is not excluded for the pod within five minutes; another node not
+	//     within one minute, if the pod has such volumes.
+	Revision2
 	revisionsEnd
 	// PresentRevision is what services plan by.
 	PresentRevision = revisionsEnd - 1

@@ -7,11 +7,13 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 )
 
 // withRoom is a cluster with n ready nodes that hold one more pod, and no pool.
@@ -202,6 +204,52 @@ func TestANodeOfANodePoolIsNotExcludedBeforeItsNodeClaimIsKnown(t *testing.T) {
 				t.Errorf("after %s a node of NodePool %q is excluded: %v", at, pool, got)
 			}
 		}
+	}
+}
+
+// The driver's pod starts after the node is ready, and a volume takes its time to be made.
+func TestANodeIsNotExcludedWhileVolumesArePending(t *testing.T) {
+	class, wait, driver := "ebs", storagev1.VolumeBindingWaitForFirstConsumer, "ebs.csi.aws.com"
+	for about, x := range map[string]struct {
+		registered bool
+		selected   string
+		after      time.Duration
+	}{
+		"the driver is not registered":    {false, "", 5 * time.Minute},
+		"the volume is being made for it": {true, "n", 5 * time.Minute},
+		"it was chosen for another node":  {true, "other", time.Minute},
+		"the driver is registered":        {true, "", time.Minute},
+	} {
+		t.Run(about, func(t *testing.T) {
+			c := newCluster()
+			c.options.Revision = options.Revision2
+			c.catalogue()
+			node := newNode("n", map[string]string{"cpu": "1900m", "memory": "3500Mi", "pods": "29"}, map[string]string{corev1.LabelTopologyZone: "zone-b"})
+			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon)}}
+			csi := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: "n"}}
+			if x.registered {
+				csi.Spec.Drivers = []storagev1.CSINodeDriver{{Name: driver}}
+			}
+			pvc := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "data"}, Spec: corev1.PersistentVolumeClaimSpec{StorageClassName: &class}}
+			if x.selected != "" {
+				pvc.Annotations = map[string]string{"volume.kubernetes.io/selected-node": x.selected}
+			}
+			pod := newPod("p", map[string]string{"cpu": "1"})
+			pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: "data"}}}}
+			c.put(newPool("default"), node, csi, pvc, pod,
+				&storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: class}, Provisioner: driver, VolumeBindingMode: &wait})
+			c.plan(t)
+			if v := c.ledger.Verdict(pod.UID); v.Node != "n" {
+				t.Fatalf("the pod waits for %+v", v)
+			}
+			for _, at := range []time.Duration{x.after - time.Second, x.after} {
+				c.now = noon.Add(at)
+				c.plan(t)
+				if got := len(c.ledger.Verdict(pod.UID).ExcludedAt(c.now)) > 0; got != (at >= x.after) {
+					t.Errorf("after %s the node is excluded: %v", at, got)
+				}
+			}
+		})
 	}
 }
 

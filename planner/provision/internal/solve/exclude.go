@@ -12,7 +12,9 @@ import (
 	"millwright/planner"
 	"millwright/planner/condition"
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 	"millwright/planner/provision/internal/place"
+	"millwright/planner/provision/internal/volume"
 )
 
 // A pod that waits for a ready node and that kube-scheduler leaves unschedulable for stuckAfter has that
@@ -21,9 +23,12 @@ import (
 // (DESIGN §5). With the option ExcludeRefusing a node that was to take the pod and has come with a taint,
 // or without a label, that keeps it away is excluded likewise, at once: else one would be bought after the
 // other. A node whose NodeClaim does not say that it is initialized, or is not known, is excluded after
-// unknownAfter: far more than such news is late by, but pods do not wait for it without end.
+// unknownAfter: far more than such news is late by, but pods do not wait for it without end. So is one on
+// which the pod's volumes are still pending; when they ceased to be is not known, so that such pods have
+// volumesAfter on any node.
 const (
 	stuckAfter   = 15 * time.Second
+	volumesAfter = time.Minute
 	unknownAfter = 5 * time.Minute
 	excludedMax  = 3
 )
@@ -90,11 +95,20 @@ func (s *Solver) stuck(it *Item, n *planner.StateNode) bool {
 	if since.IsZero() {
 		return false
 	}
-	after := stuckAfter
-	if s.In.Options.ExcludeInitialized && !initializedByClaim(n) {
-		after = unknownAfter
+	return s.In.Now.Sub(planner.Latest(since, readySince(n))) >= s.patience(it, n)
+}
+
+// patience is how long kube-scheduler has for a pod and a node that is ready for it.
+func (s *Solver) patience(it *Item, n *planner.StateNode) time.Duration {
+	volumes := it.Class.Volumes
+	hasVolumes := s.In.Options.Revision >= options.Revision2 && volumes != nil && len(volumes.Claims) > 0
+	switch {
+	case s.In.Options.ExcludeInitialized && !initializedByClaim(n), hasVolumes && volume.Pending(s.In.Volumes, n.Name, volumes):
+		return unknownAfter
+	case hasVolumes:
+		return volumesAfter
 	}
-	return s.In.Now.Sub(planner.Latest(since, readySince(n))) >= after
+	return stuckAfter
 }
 
 // initializedByClaim reports that the node's NodeClaim says that it is initialized, so that it is known

@@ -49,6 +49,7 @@ func (v *Volumes) Key() string {
 
 const (
 	AnnotationBindCompleted = "pv.kubernetes.io/bind-completed"
+	AnnotationSelectedNode  = "volume.kubernetes.io/selected-node"
 	EbsDriver               = "ebs.csi.aws.com"
 	// alternativesMax bounds the cross product of several volumes' terms.
 	alternativesMax = 64
@@ -272,6 +273,18 @@ func attachedDriver(src Source, pvc *corev1.PersistentVolumeClaim) string {
 		}
 	}
 	return ""
+}
+
+// Pending reports that a node cannot take the pod yet, or is being prepared for it: it has not registered the
+// driver of one of the volumes, or kube-scheduler has chosen it for one that is not made yet.
+func Pending(src Source, node string, v *Volumes) bool {
+	csi := src.CSINode(node)
+	return slices.ContainsFunc(v.Claims, func(c driverClaim) bool {
+		if pvc := src.PersistentVolumeClaim(c.claim); pvc != nil && pvc.Spec.VolumeName == "" && pvc.Annotations[AnnotationSelectedNode] == node {
+			return true
+		}
+		return csi == nil || !slices.ContainsFunc(csi.Spec.Drivers, func(d storagev1.CSINodeDriver) bool { return d.Name == c.driver })
+	})
 }
 
 // Use counts the attachments of a node.
