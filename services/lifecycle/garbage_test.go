@@ -2,11 +2,13 @@ package lifecycle
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/condition"
 	"millwright/planner/ledger"
 	"millwright/services/lifecycle/garbage"
 )
@@ -32,6 +34,34 @@ func TestACopyOfANodeClaimIsToldWhyItGoes(t *testing.T) {
 	r.run("claim closed", r.closed("copy"))
 	if !r.hasEvent("NodeClaimWithdrawn") || len(r.ec2.instances) != 1 {
 		t.Errorf("events %v, instances %v", r.events, r.ec2.describe())
+	}
+}
+
+// The rule: lifecycle §7. Budgets count a Node whose NodeClaim does not say that its instance is gone.
+func TestANodeClaimOutlivesItsNode(t *testing.T) {
+	r := newRig(t)
+	name := r.plan()
+	r.run("node ready", r.ready(name))
+	finalize := func(change func([]string) []string) {
+		n := r.kube.nodes["node-i-0001"].DeepCopy()
+		n.Finalizers = change(n.Finalizers)
+		r.kube.put(&r.kube.nodes, n)
+		r.kube.sweepNode(n)
+	}
+	finalize(func(f []string) []string { return append(f, "example.com/other") })
+	r.kube.deleteNode("node-i-0001")
+	r.wait(time.Minute)
+	o := r.kube.claims[name]
+	if o == nil || !condition.IsTrue(o.Status.Conditions, karpv1.ConditionTypeInstanceTerminating) || r.ec2.running() != 0 {
+		t.Fatalf("while the Node is kept: %v %v", r.ec2.describe(), r.kube.describe())
+	}
+	if got := r.kube.nodes["node-i-0001"].Finalizers; !slices.Equal(got, []string{"example.com/other"}) {
+		t.Errorf("the Node has finalizers %v", got)
+	}
+	finalize(func([]string) []string { return nil })
+	r.run("claim closed", r.closed(name))
+	if len(r.kube.claims) != 0 || len(r.kube.nodes) != 0 {
+		t.Errorf("left over: %v", r.kube.describe())
 	}
 }
 

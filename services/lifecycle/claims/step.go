@@ -22,6 +22,8 @@ const (
 	movesMax = 12
 	// showPause lets the cache show what was written.
 	showPause = 100 * time.Millisecond
+	// keptPause is how often a Node is looked at that somebody else's finalizer keeps.
+	keptPause = 2 * time.Second
 	// unsettledEvery is how often a claim is looked at that something is still to be done about: some facts
 	// change by time alone.
 	unsettledEvery = time.Second
@@ -242,7 +244,8 @@ func (s *Stepper) Prune(names map[string]bool, claims map[types.UID]bool, classe
 
 // ReleaseNode takes our finalizer off a Node and has it deleted.
 func (s *Stepper) ReleaseNode(ctx context.Context, n *corev1.Node) error {
-	return s.releaseNode(ctx, n)
+	_, err := s.releaseNode(ctx, n)
+	return err
 }
 
 // SetMarks takes in what a look at the claim's drift and quiet time said, and has the claim looked at if that

@@ -150,12 +150,20 @@ func (s *Stepper) confirm(ctx context.Context, v *claimView, _ claim.Action) (bo
 	return true, nil
 }
 
-// release lets the Nodes and the NodeClaim go, Nodes first.
+// release lets the Nodes and the NodeClaim go, Nodes first: while somebody else's finalizer keeps a Node, its
+// NodeClaim says that the instance is gone (reference: lifecycle §7).
 func (s *Stepper) release(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
+	kept := false
 	for _, n := range v.nodes {
-		if err := s.releaseNode(ctx, n); err != nil {
+		stays, err := s.releaseNode(ctx, n)
+		if err != nil {
 			return false, err
 		}
+		kept = kept || stays
+	}
+	if kept {
+		s.effects.Hold(claimKey(v.name), keptPause)
+		return false, nil
 	}
 	o, err := live(ctx, s, v) // what the drain and the end of the instance wrote may not be in the cache yet
 	if err != nil {
@@ -176,35 +184,36 @@ func (s *Stepper) release(ctx context.Context, v *claimView, _ claim.Action) (bo
 }
 
 // releaseNode takes our finalizer off a Node and has it deleted. It looks at the Node itself: while its
-// kubelet stops, others keep writing its status, and no cache is as new.
-func (s *Stepper) releaseNode(ctx context.Context, seen *corev1.Node) error {
+// kubelet stops, others keep writing its status, and no cache is as new. stays: others have finalizers on it.
+func (s *Stepper) releaseNode(ctx context.Context, seen *corev1.Node) (stays bool, err error) {
 	if !claim.IsHeld(seen) {
-		return nil
+		return false, nil
 	}
 	n, err := s.deps.Kube.Node(ctx, seen.Name)
 	if kube.IsNotFound(err) || err == nil && n.UID != seen.UID {
 		s.deps.Nodes.Gone(seen.Name, seen.UID, s.host.Now())
-		return nil
+		return false, nil
 	}
 	if err != nil || !claim.IsHeld(n) {
-		return err
+		return false, err
 	}
 	after := n.DeepCopy()
 	after.Finalizers = slices.DeleteFunc(after.Finalizers, func(f string) bool { return f == karpv1.TerminationFinalizer })
 	if len(after.Finalizers) < len(n.Finalizers) {
 		if _, err := s.deps.Kube.UpdateNode(ctx, n, after); err != nil && !kube.IsNotFound(err) {
-			return fmt.Errorf("release node %s: %w", n.Name, err)
+			return false, fmt.Errorf("release node %s: %w", n.Name, err)
 		}
 		s.metrics.nodeTerminated(n, s.host.Now())
 		s.report.logNode(n).Msg("deleted node")
 	}
+	stays = len(after.Finalizers) > 0
 	if !n.DeletionTimestamp.IsZero() {
-		return nil
+		return stays, nil
 	}
 	if err := s.deps.Kube.DeleteNode(ctx, n.Name, n.UID); err != nil && !kube.IsNotFound(err) {
-		return fmt.Errorf("delete node %s: %w", n.Name, err)
+		return false, fmt.Errorf("delete node %s: %w", n.Name, err)
 	}
-	return nil
+	return stays, nil
 }
 
 // close asks the API server itself; only then does the claim leave the Ledger.
