@@ -60,6 +60,8 @@ type fakeKube struct {
 	// tracked: Since names each change.
 	tracked bool
 	changes kube.Changes
+	// meanwhile is called before a status of a NodeClaim is written; nil is fine.
+	meanwhile func(after *karpv1.NodeClaim)
 }
 
 func newFakeKube(r *rig) *fakeKube {
@@ -244,6 +246,9 @@ func (k *fakeKube) UpdateNodeClaim(_ context.Context, before, after *karpv1.Node
 func (k *fakeKube) UpdateNodeClaimStatus(_ context.Context, before, after *karpv1.NodeClaim) (out *karpv1.NodeClaim, err error) {
 	if reflect.DeepEqual(before.Status, after.Status) {
 		return after, nil
+	}
+	if k.meanwhile != nil {
+		k.meanwhile(after)
 	}
 	err = k.r.act("update nodeclaim status", errLost, func() error {
 		if err := k.checked(before.Name, k.claims[before.Name], before.UID, before.ResourceVersion); err != nil {

@@ -65,6 +65,25 @@ func TestANodeClaimOutlivesItsNode(t *testing.T) {
 	}
 }
 
+// The terminator says that the node is drained at the moment at which its instance is ended.
+func TestInstanceTerminatingSurvivesAConflict(t *testing.T) {
+	r := newRig(t)
+	name := r.plan()
+	r.run("node ready", r.ready(name))
+	raced := false
+	r.kube.meanwhile = func(after *karpv1.NodeClaim) {
+		if !raced && condition.IsTrue(after.Status.Conditions, karpv1.ConditionTypeInstanceTerminating) {
+			raced = true
+			r.kube.put(&r.kube.claims, r.kube.claims[name].DeepCopy())
+		}
+	}
+	r.kube.deleteNode("node-i-0001")
+	r.run("claim closed", r.closed(name))
+	if !raced || !r.hasEvent(karpv1.ConditionTypeInstanceTerminating) {
+		t.Errorf("raced: %v, told %v", raced, r.events)
+	}
+}
+
 // The rules: lifecycle §1, §9.
 func TestNodeClaimsOfAnotherProviderDoNotKeepTheScanFromOurs(t *testing.T) {
 	r := newRig(t)

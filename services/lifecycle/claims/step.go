@@ -22,6 +22,8 @@ const (
 	movesMax = 12
 	// showPause lets the cache show what was written.
 	showPause = 100 * time.Millisecond
+	// terminatingTriesMax bounds the tries to say that an instance is terminating.
+	terminatingTriesMax = 3
 	// keptPause is how often a Node is looked at that somebody else's finalizer keeps.
 	keptPause = 2 * time.Second
 	// unsettledEvery is how often a claim is looked at that something is still to be done about: some facts

@@ -109,18 +109,22 @@ func (v *claimView) nodeNames() []string {
 	return slices.Compact(names)
 }
 
-// tellTerminating sets the condition InstanceTerminating. It looks at the object itself: the terminator has
-// just written to it.
+// tellTerminating sets the condition InstanceTerminating, from which on budgets do not count the node. It
+// looks at the object itself, and again after a conflict: the terminator is writing to it.
 func (s *Stepper) tellTerminating(ctx context.Context, v *claimView) error {
-	o, err := live(ctx, s, v)
-	if err != nil || o == nil || condition.IsTrue(o.Status.Conditions, karpv1.ConditionTypeInstanceTerminating) {
-		return err
+	for try := 1; ; try++ {
+		o, err := live(ctx, s, v)
+		if err != nil || o == nil || condition.IsTrue(o.Status.Conditions, karpv1.ConditionTypeInstanceTerminating) {
+			return err
+		}
+		c := claim.ConditionsOf(o, v.input.Now)
+		c.True(karpv1.ConditionTypeInstanceTerminating)
+		status := o.Status
+		status.Conditions = c.Finish()
+		if err := s.writeStatus(ctx, o, o, status); try == terminatingTriesMax || !kube.IsConflict(err) {
+			return err
+		}
 	}
-	c := claim.ConditionsOf(o, v.input.Now)
-	c.True(karpv1.ConditionTypeInstanceTerminating)
-	status := o.Status
-	status.Conditions = c.Finish()
-	return s.writeStatus(ctx, o, o, status)
 }
 
 // live is the claim's NodeClaim as the API server has it; nil if it is gone, or another one by its name is
@@ -163,7 +167,7 @@ func (s *Stepper) release(ctx context.Context, v *claimView, _ claim.Action) (bo
 	}
 	if kept {
 		s.effects.Hold(claimKey(v.name), keptPause)
-		return false, nil
+		return false, s.tellTerminating(ctx, v) // if nobody did when the instance was ended
 	}
 	o, err := live(ctx, s, v) // what the drain and the end of the instance wrote may not be in the cache yet
 	if err != nil {
