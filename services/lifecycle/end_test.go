@@ -18,6 +18,7 @@ func TestDooms(t *testing.T) {
 		before func(*rig)
 		after  func(*rig, string)
 		reason string
+		event  string // of which the claim's end is told
 	}{
 		"node never joins": {before: func(r *rig) { r.noKubelet = true }, after: func(r *rig, _ string) { r.now = r.now.Add(15 * time.Minute) }, reason: claim.ReasonRegistrationTimeout},
 		"EC2 refuses for five minutes": {before: func(r *rig) {
@@ -29,7 +30,9 @@ func TestDooms(t *testing.T) {
 			nc := r.kube.classes["default"].DeepCopy()
 			nc.Status.Conditions[0].Status = "False"
 			r.kube.put(&r.kube.classes, nc)
-		}, after: func(*rig, string) {}, reason: claim.ReasonNodeClassNotReady},
+		}, after: func(*rig, string) {}, reason: claim.ReasonNodeClassNotReady, event: "NodeClassNotReady"},
+		"NodeClass missing": {before: func(r *rig) { delete(r.kube.classes, "default") }, after: func(r *rig, _ string) { r.now = r.now.Add(time.Minute) },
+			reason: claim.ReasonInsufficientCapacity, event: "InsufficientCapacityError"},
 		"instance terminated behind our back": {before: func(*rig) {}, after: func(r *rig, _ string) { r.ec2.instances["i-0001"].State = "terminated" }, reason: claim.ReasonGarbageCollected},
 		"NodePool deleted, claims orphaned":   {before: func(*rig) {}, after: func(r *rig, _ string) { delete(r.kube.pools, "default") }, reason: claim.ReasonNodePoolDeleted},
 	}
@@ -49,6 +52,9 @@ func TestDooms(t *testing.T) {
 			}
 			if diff := cmp.Diff([]string{c.reason}, reasons); diff != "" {
 				t.Errorf("dooms (-want +got):\n%s", diff)
+			}
+			if c.event != "" && !r.hasEvent(c.event) {
+				t.Errorf("no event %s in %v", c.event, r.events)
 			}
 			r.wait(time.Minute)
 			if r.ec2.running() != 0 || len(r.kube.nodes) != 0 {

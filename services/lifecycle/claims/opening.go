@@ -118,6 +118,7 @@ func (s *Stepper) doom(ctx context.Context, v *claimView, a claim.Action) error 
 	s.report.logDoom(v, a)
 	s.report.tellEndedBy(v, a)
 	s.report.tellStray(v, a)
+	s.report.tellClassless(v, a)
 	s.noteFailedRegistration(v, a.Reason)
 	return nil
 }

@@ -93,6 +93,23 @@ func (r *report) tellNoCapacity(v *claimView, f *ec2.Failure) {
 	})
 }
 
+// tellClassless says of a claim why it goes without a launch that failed: for its EC2NodeClass.
+func (r *report) tellClassless(v *claimView, a claim.Action) {
+	reason, why := "NodeClassNotReady", "NodeClassRef not ready, "
+	switch {
+	case v.own() == nil || v.own().DeletionTimestamp != nil:
+		return
+	case a.Reason == claim.ReasonInsufficientCapacity && v.input.NodeClass == nil:
+		reason, why = "InsufficientCapacityError", "insufficient capacity, "
+	case a.Reason != claim.ReasonNodeClassNotReady:
+		return
+	}
+	r.host.Event(service.KubeEvent{
+		Object: referenceTo(v.own()), Type: corev1.EventTypeWarning, Reason: reason,
+		Message: fmt.Sprintf("NodeClaim %s event: %s", v.name, shorten(why+a.Message)),
+	})
+}
+
 // tellForbidden says for a claim that the account may have no spot instances at all.
 func (r *report) tellForbidden(v *claimView, failed []ledger.FailedOffering) {
 	for _, f := range failed {

@@ -88,7 +88,7 @@ func TestUnreadableClassKeepsWhatWasResolved(t *testing.T) {
 	if len(c.Object.Status.Subnets) != 2 || c.Object.Annotations[hashKey] != sound.Annotations[hashKey] || len(c.Claims) > 0 {
 		t.Errorf("status or hash changed: %+v", c.Object)
 	}
-	if len(c.Events) != 1 {
+	if len(c.Events) != 2 || c.Events[0].Reason != x.Type || c.Events[1].Reason != karpv1.ConditionTypeReady {
 		t.Errorf("events = %+v", c.Events)
 	}
 }

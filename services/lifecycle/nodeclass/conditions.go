@@ -4,8 +4,6 @@ import (
 	"slices"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/condition"
@@ -32,18 +30,4 @@ func newConditions(nc *awsv1.EC2NodeClass, now time.Time) *condition.List {
 	}
 	c.Await()
 	return c
-}
-
-// newlyFalse lists the conditions that are False now and were not, or not for this reason; without those that
-// only say that others are False.
-func newlyFalse(before, now []metav1.Condition) []metav1.Condition {
-	var out []metav1.Condition
-	for _, x := range now {
-		b := condition.Get(before, x.Type)
-		same := b != nil && b.Status == x.Status && b.Reason == x.Reason && b.Message == x.Message
-		if x.Status == metav1.ConditionFalse && x.Reason != condition.ReasonUnhealthy && x.Reason != reasonWaiting && !same {
-			out = append(out, x)
-		}
-	}
-	return out
 }

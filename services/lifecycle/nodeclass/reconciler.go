@@ -177,22 +177,19 @@ func (p *pass) securityGroups(ctx context.Context, faults []Fault) (time.Duratio
 	return groupsInterval, nil
 }
 
-// events are one per condition that turned False, or is False for another reason than before, and one per
-// note.
+// events say how conditions changed, and are one per note.
 func (p *pass) events() []service.KubeEvent {
-	var out []service.KubeEvent
-	for _, c := range newlyFalse(p.before, p.conditions.Conditions) {
-		out = append(out, event(p.nc, corev1.EventTypeWarning, c.Reason, fmt.Sprintf("EC2NodeClass %s: %s is False: %s", p.nc.Name, c.Type, c.Message)))
-	}
+	out := service.Transitions(reference(p.nc), p.before, p.conditions.Conditions)
 	for _, n := range p.notes {
 		out = append(out, event(p.nc, corev1.EventTypeWarning, "ResolutionIncomplete", fmt.Sprintf("EC2NodeClass %s: %s", p.nc.Name, n)))
 	}
 	return out
 }
 
+func reference(nc *awsv1.EC2NodeClass) corev1.ObjectReference {
+	return corev1.ObjectReference{APIVersion: awsv1.SchemeGroupVersion.String(), Kind: "EC2NodeClass", Name: nc.Name, UID: nc.UID}
+}
+
 func event(nc *awsv1.EC2NodeClass, kind, reason, message string) service.KubeEvent {
-	return service.KubeEvent{
-		Object: corev1.ObjectReference{APIVersion: awsv1.SchemeGroupVersion.String(), Kind: "EC2NodeClass", Name: nc.Name, UID: nc.UID},
-		Type:   kind, Reason: reason, Message: message,
-	}
+	return service.KubeEvent{Object: reference(nc), Type: kind, Reason: reason, Message: message}
 }

@@ -7,11 +7,9 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
-	"millwright/planner/condition"
 	"millwright/planner/ledger"
 	"millwright/planner/nodepool"
 	"millwright/services/internal/lane"
@@ -162,25 +160,14 @@ func (k *Keeper) isYoung(p *karpv1.NodePool, nc *awsv1.EC2NodeClass) bool {
 	return now.Sub(p.CreationTimestamp.Time) < readyWithin || nc != nil && now.Sub(nc.CreationTimestamp.Time) < readyWithin
 }
 
-// tellPoolTransitions publishes one KubeEvent per condition whose status changed, or that is False for
-// another cause.
+// tellPoolTransitions publishes how conditions changed.
 func (k *Keeper) tellPoolTransitions(before, after *karpv1.NodePool) {
-	for _, c := range after.Status.Conditions {
-		from := metav1.Condition{Status: metav1.ConditionUnknown}
-		if old := condition.Get(before.Status.Conditions, c.Type); old != nil {
-			from = *old
+	object := corev1.ObjectReference{APIVersion: karpv1.SchemeGroupVersion.String(), Kind: "NodePool", Name: after.Name, UID: after.UID}
+	young := k.isYoung(after, k.classOf(after))
+	for _, e := range service.Transitions(object, before.Status.Conditions, after.Status.Conditions) {
+		if young {
+			e.Type = corev1.EventTypeNormal
 		}
-		refused := c.Status == metav1.ConditionFalse
-		if from.Status == c.Status && !(refused && (from.Reason != c.Reason || from.Message != c.Message)) {
-			continue
-		}
-		kind := corev1.EventTypeNormal
-		if refused && !k.isYoung(after, k.classOf(after)) {
-			kind = corev1.EventTypeWarning
-		}
-		k.host.Event(service.KubeEvent{
-			Object: corev1.ObjectReference{APIVersion: karpv1.SchemeGroupVersion.String(), Kind: "NodePool", Name: after.Name, UID: after.UID},
-			Type:   kind, Reason: c.Type, Message: service.Transition(c.Type, string(from.Status), string(c.Status), c.Reason, c.Message),
-		})
+		k.host.Event(e)
 	}
 }
