@@ -59,7 +59,12 @@ var made = []string{
 	ec2ARN + "spot-instances-request/*",
 }
 
-const profileARN = "arn:{partition}:iam::{account}:instance-profile/*"
+const (
+	profileARN = "arn:{partition}:iam::{account}:instance-profile/*"
+	// clusterProfileARN are the profiles below the path of the cluster. Others must not get its tags: what
+	// has them may be changed and deleted.
+	clusterProfileARN = "arn:{partition}:iam::{account}:instance-profile/karpenter/{region}/{cluster}/*"
+)
 
 // Statements by policy, in the order in which they are printed.
 var Statements = []Statement{
@@ -155,7 +160,7 @@ var Statements = []Statement{
 	},
 	{
 		Sid: "MakeProfiles", Policy: profiles, Actions: []string{"iam:CreateInstanceProfile", "iam:TagInstanceProfile"},
-		Resources: []string{profileARN},
+		Resources: []string{clusterProfileARN},
 		Conditions: []Condition{
 			equal("aws:RequestTag/"+owned, "owned"), equal("aws:RequestTag/eks:eks-cluster-name", "{cluster}"),
 			equal("aws:RequestTag/topology.kubernetes.io/region", "{region}"), like("aws:RequestTag/karpenter.k8s.aws/ec2nodeclass", "*"),

@@ -9,6 +9,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ec2"
 	ec2types "github.com/aws/aws-sdk-go-v2/service/ec2/types"
 	"github.com/aws/aws-sdk-go-v2/service/iam"
+	iamtypes "github.com/aws/aws-sdk-go-v2/service/iam/types"
 	"github.com/aws/aws-sdk-go-v2/service/sqs"
 
 	policies "millwright/deploy/iam"
@@ -73,6 +74,15 @@ func TestPoliciesKeepToTheirCluster(t *testing.T) {
 	wantCode(t, err, "AccessDenied")
 	_, err = profiles.CreateInstanceProfile(t.Context(), &iam.CreateInstanceProfileInput{InstanceProfileName: aws.String("untagged")})
 	wantCode(t, err, "AccessDenied")
+	ours := []iamtypes.Tag{{Key: aws.String("kubernetes.io/cluster/demo"), Value: aws.String("owned")}, {Key: aws.String("eks:eks-cluster-name"), Value: aws.String("demo")},
+		{Key: aws.String("topology.kubernetes.io/region"), Value: aws.String("us-west-2")}, {Key: aws.String("karpenter.k8s.aws/ec2nodeclass"), Value: aws.String("c")}}
+	_, err = profiles.TagInstanceProfile(t.Context(), &iam.TagInstanceProfileInput{InstanceProfileName: aws.String("foreign"), Tags: ours})
+	wantCode(t, err, "AccessDenied") // once tagged it could be changed
+	_, err = profiles.CreateInstanceProfile(t.Context(), &iam.CreateInstanceProfileInput{InstanceProfileName: aws.String("elsewhere"), Tags: ours})
+	wantCode(t, err, "AccessDenied")
+	_, err = profiles.CreateInstanceProfile(t.Context(), &iam.CreateInstanceProfileInput{InstanceProfileName: aws.String("ours"), Tags: ours,
+		Path: aws.String("/karpenter/us-west-2/demo/00000000-0000-0000-0000-000000000000/")})
+	w.must(err)
 
 	_, err = sqs.NewFromConfig(w.as("watcher")).GetQueueUrl(t.Context(), &sqs.GetQueueUrlInput{QueueName: aws.String("payments")})
 	wantCode(t, err, "AccessDeniedException")
