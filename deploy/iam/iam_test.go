@@ -60,6 +60,8 @@ func TestNamesThatWouldWidenAPolicyAreRefused(t *testing.T) {
 		"a key by its alias":     {Cluster: "c", Region: "us-west-2", Account: "1", Bucket: "b", KMSKey: "alias/log"},
 		"a role of all names":    {Cluster: "c", Region: "us-west-2", Account: "1", NodeRole: "*"},
 		"a role with a variable": {Cluster: "c", Region: "us-west-2", Account: "1", NodeRole: "a${aws:username}"},
+		"all accounts":           {Cluster: "c", Region: "us-west-2", Account: "*"},
+		"all partitions":         {Cluster: "c", Region: "us-west-2", Account: "1", Partition: "*"},
 		"no account":             {Cluster: "c", Region: "us-west-2"},
 		"no region":              {Cluster: "c", Account: "1"},
 		"no cluster":             {Region: "us-west-2", Account: "1"},

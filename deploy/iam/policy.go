@@ -80,7 +80,8 @@ var plain = regexp.MustCompile(`^[A-Za-z0-9+=,.@_/-]+$`)
 
 func (a Account) check() error {
 	var errs []error
-	for _, field := range []struct{ what, value string }{{"cluster", a.Cluster}, {"region", a.Region}, {"node role", a.NodeRole}, {"queue", a.Queue}, {"bucket", a.Bucket + "-"}, {"prefix", a.Prefix + "-"}} {
+	for _, field := range []struct{ what, value string }{{"cluster", a.Cluster}, {"region", a.Region}, {"node role", a.NodeRole}, {"queue", a.Queue}, {"bucket", a.Bucket + "-"}, {"prefix", a.Prefix + "-"},
+		{"partition", a.Partition}, {"account", a.Account + "-"}} {
 		if field.value == "" {
 			errs = append(errs, fmt.Errorf("the name of the %s is missing", field.what))
 		} else if expression := strings.HasPrefix(field.value, "${"); !expression && !plain.MatchString(field.value) {
