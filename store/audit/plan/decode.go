@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -195,6 +196,9 @@ func (d *document) decode(raw []byte, h header, k kind, path string) (*object, e
 	if field, fault, bad := strings.Cut(unreadable(m), ": "); bad {
 		return nil, d.fail(labelOf(raw, h.kind), path+field, errors.New(fault))
 	}
+	if field, amount := negativeAmount(m); field != "" {
+		return nil, d.fail(labelOf(raw, h.kind), path+field, fmt.Errorf("is %s and must not be negative", amount))
+	}
 	o := &object{kind: k, meta: m, name: m.GetName(), typeName: h.kind}
 	if k.namespaced {
 		if m.GetNamespace() == "" {
@@ -262,12 +266,40 @@ func labelOf(raw []byte, kind string) string {
 	return strings.TrimSpace(kind + " " + name)
 }
 
+// toJSON refuses a key that a mapping has twice, as kubectl does: one of the values would be lost.
 func toJSON(raw []byte) ([]byte, error) {
-	converted, err := yaml.YAMLToJSON(raw)
+	converted, err := yaml.YAMLToJSONStrict(raw)
+	if err == nil {
+		return converted, nil
+	}
+	var root yamlv3.Node
+	if yamlv3.Unmarshal(raw, &root) == nil {
+		if twice := KeyTwice(&root); twice != nil {
+			return nil, fmt.Errorf("line %d: key %q is there twice", twice.Line, twice.Value)
+		}
+	}
+	converted, err = yaml.YAMLToJSON(raw) // a key that a merge brings may be set anew
 	if err != nil {
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "))
 	}
 	return converted, nil
+}
+
+// KeyTwice is the first key that its mapping has already; nil if there is none.
+func KeyTwice(n *yamlv3.Node) *yamlv3.Node {
+	seen := map[string]bool{}
+	for i, c := range n.Content {
+		if n.Kind == yamlv3.MappingNode && i%2 == 0 && c.Kind == yamlv3.ScalarNode && c.Tag != "!!merge" {
+			if seen[c.Value] {
+				return c
+			}
+			seen[c.Value] = true
+		}
+		if twice := KeyTwice(c); twice != nil {
+			return twice
+		}
+	}
+	return nil
 }
 
 // plain turns a decoding error into words; the field stands before it.

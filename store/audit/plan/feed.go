@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -112,19 +111,12 @@ func (f *feeder) complete(o *object) {
 	if ns := o.meta.GetNamespace(); o.namespaced && !f.namespaces[ns] {
 		f.namespaces[ns] = false // there, but not seen yet
 	}
+	if spec, _ := podSpecOf(o.meta); spec != nil {
+		completeSpec(spec)
+	}
 	switch x := o.meta.(type) {
 	case *corev1.Pod:
 		completePod(x)
-	case *appsv1.DaemonSet:
-		completeSpec(&x.Spec.Template.Spec)
-	case *corev1.PodTemplate:
-		completeSpec(&x.Template.Spec)
-	case *appsv1.Deployment:
-		completeSpec(&x.Spec.Template.Spec)
-	case *appsv1.StatefulSet:
-		completeSpec(&x.Spec.Template.Spec)
-	case *appsv1.ReplicaSet:
-		completeSpec(&x.Spec.Template.Spec)
 	case *corev1.Node:
 		completeNode(x)
 	case *corev1.Namespace:
@@ -193,7 +185,6 @@ func completeNode(n *corev1.Node) {
 // completePod marks a pod that has no status, and that nothing holds back, as one for which kube-scheduler
 // found no node.
 func completePod(p *corev1.Pod) {
-	completeSpec(&p.Spec)
 	if p.Spec.NodeName != "" || len(p.Spec.SchedulingGates) > 0 || !emptyStatus(&p.Status) {
 		return
 	}

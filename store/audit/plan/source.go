@@ -69,7 +69,7 @@ func (s Source) each(fn func(*document) error) error {
 		return s.fail(err)
 	}
 	defer r.Close()
-	split := &splitter{r: bufio.NewReaderSize(r, 1<<16)}
+	split := &splitter{r: bufio.NewReaderSize(&lines{r: bufio.NewReaderSize(r, 1<<16)}, 1<<16)}
 	for n := 1; ; {
 		raw, isJSON, err := split.next()
 		if errors.Is(err, io.EOF) {
@@ -85,6 +85,28 @@ func (s Source) each(fn func(*document) error) error {
 			return err
 		}
 		n++
+	}
+}
+
+// lines reads carriage returns that end lines alone as line feeds, which YAML takes them for.
+type lines struct{ r *bufio.Reader }
+
+func (l *lines) Read(p []byte) (int, error) {
+	n, err := l.r.Read(p)
+	for at := 0; ; at++ {
+		i := bytes.IndexByte(p[at:n], '\r')
+		if i < 0 {
+			return n, err
+		}
+		at += i
+		next := p[at:n]
+		if len(next) == 1 {
+			ahead, _ := l.r.Peek(1)
+			next = append([]byte{'\r'}, ahead...)
+		}
+		if len(next) == 1 || next[1] != '\n' {
+			p[at] = '\n'
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"millwright/api/conversion"
 	"millwright/deploy/crds"
+	"millwright/store/audit/plan"
 )
 
 // Options of a run.
@@ -99,6 +100,11 @@ func (r *run) convertDocument(d *document) error {
 		}
 	} else if concerns(o) {
 		d.items = append(d.items, &item{source: d.source, old: o})
+	}
+	if len(d.items) > 0 {
+		if twice := plan.KeyTwice(d.root); twice != nil {
+			return fmt.Errorf("%s: %s: line %d: key %q is there twice", d.source, conversion.Name(d.items[0].old), twice.Line, twice.Value)
+		}
 	}
 	r.items = append(r.items, d.items...)
 	return nil

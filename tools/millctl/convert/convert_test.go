@@ -55,7 +55,7 @@ func TestManifests(t *testing.T) {
 }
 
 func TestOtherDocumentsPassByteForByte(t *testing.T) {
-	text := "# head\n---\na:   [1,   2]  # odd\n--- # second\n\"x\" : &a {y: z}\nq: *a\n---\n\n---\napiVersion: v1\nkind: Pod\n...\n"
+	text := "# head\n---\na:   [1,   2]  # odd\na: 3\n--- # second\n\"x\" : &a {y: z}\nq: *a\n---\n\n---\napiVersion: v1\nkind: Pod\n...\n"
 	out, notes, err := Run(Options{To: "v1"}, []Source{{"f", []byte(text)}})
 	if err != nil || len(notes) > 0 || string(out) != text {
 		t.Errorf("error %v, notes %v, got\n%q\nwant\n%q", err, notes, out, text)
@@ -73,6 +73,7 @@ func TestBadManifestsAreRefusedByFileObjectAndField(t *testing.T) {
 		"a document's end":   {"a: b\n...\nc: d\n", "f: document 1: there is more than one document in it"},
 		"JSON behind JSON":   {"x: y\n---\n{a: b}\n{c: d}\n", "f: document 2: there is more than one document in it"},
 		"returns alone":      {"a: b\r---\rc: d\r", "f: document 1: there is more than one document in it"},
+		"a key twice":        {"a: b\n---\n{apiVersion: karpenter.sh/v1beta1, kind: NodePool, metadata: {name: p}, spec: {weight: 5,\n  weight: 7}}", `f: NodePool p: line 2: key "weight" is there twice`},
 		"an unknown version": {"{apiVersion: karpenter.sh/v2, kind: NodePool, metadata: {name: p}, spec: {}}", `unknown version "v2"`},
 	} {
 		t.Run(sentence, func(t *testing.T) {
