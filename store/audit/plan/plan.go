@@ -70,7 +70,7 @@ func Run(c Config) (*Report, error) {
 		return nil, err
 	}
 	_, round := provision.Plan(s)
-	return newReport(round, types.exact, took()), nil
+	return newReport(round, s.Options.StaticWave, types.exact, took()), nil
 }
 
 // Load reads the input into a World that is synced as of Now.

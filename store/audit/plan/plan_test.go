@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 	"millwright/planner/plannertest"
 	"millwright/planner/provision"
 	"millwright/planner/world"
@@ -112,7 +113,7 @@ func TestPlanIsTheProvisioners(t *testing.T) {
 				t.Errorf("%d claims and %d refusals; the provisioner has %d and %d", len(r.NewNodeClaims), len(r.Unschedulable),
 					len(payload.Claims), round.Refused+round.Ignored)
 			}
-			want := newReport(round, exactPrices(t), 0)
+			want := newReport(round, options.DefaultStaticWave, exactPrices(t), 0)
 			r.Stats, want.Stats.PlanMillis = want.Stats, 0
 			if diff := cmp.Diff(want, r, cmp.AllowUnexported(Report{})); diff != "" {
 				t.Errorf("(-provisioner +offline):\n%s", diff)

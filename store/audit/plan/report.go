@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
 	"millwright/planner/ledger"
 	"millwright/planner/provision"
 )
@@ -33,6 +34,8 @@ type Report struct {
 	overlays []provision.OverlayProblem
 	price    int64
 	bound    int64
+	// staticWave is how many claims static NodePools may have without an instance; 0: any number.
+	staticWave int64
 	// asOf is when the cluster was last seen; zero for files.
 	asOf time.Time
 }
@@ -66,6 +69,10 @@ func newBuffer(b *provision.BufferExplanation) Buffer {
 	x := Buffer{Name: b.Buffer, Replicas: b.Replicas, Existing: b.Nodes + b.Claims, New: b.NewClaims, Unschedulable: b.Refused, Reason: b.Problem}
 	if len(b.Reasons) > 0 {
 		x.Reason = reason(b.Reasons)
+	}
+	if more := int(x.Replicas) - x.Existing - x.New - x.Unschedulable; more > 0 {
+		text := fmt.Sprintf("%d more are not planned for: all CapacityBuffers together have %d virtual pods at most", more, planner.VirtualPodsMax)
+		x.Reason = strings.TrimPrefix(x.Reason+"; "+text, "; ")
 	}
 	return x
 }
@@ -119,11 +126,11 @@ type Stats struct {
 func (r *Report) Complete() bool { return len(r.Unschedulable) == 0 }
 
 // newReport prints prices as exactly as the catalogue has them.
-func newReport(round provision.Round, exact map[offeringKey]price, took time.Duration) *Report {
+func newReport(round provision.Round, staticWave int64, exact map[offeringKey]price, took time.Duration) *Report {
 	r := &Report{
 		NewNodeClaims: make([]NodeClaim, 0, len(round.Claims)), ExistingNodes: []ExistingNode{}, Unschedulable: []Refusal{},
 		Stats:    Stats{PlanMillis: took.Milliseconds(), LowerBound: dollars(round.LowerBound)},
-		problems: round.Problems, overlays: round.OverlayProblems, price: round.PricePerHour, bound: round.LowerBound,
+		problems: round.Problems, overlays: round.OverlayProblems, price: round.PricePerHour, bound: round.LowerBound, staticWave: staticWave,
 	}
 	for i := range round.Claims {
 		if c := &round.Claims[i]; len(c.InstanceTypes) == 0 {

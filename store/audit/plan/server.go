@@ -34,7 +34,7 @@ func RunOn(c Config, s Server) (*Report, error) {
 	}
 	took := c.stopwatch()
 	_, round := provision.Plan(snap)
-	r := newReport(round, exact, took())
+	r := newReport(round, snap.Options.StaticWave, exact, took())
 	r.asOf = s.World.AsOf()
 	return r, nil
 }

@@ -23,8 +23,13 @@ func (r *Report) WriteTable(out io.Writer) error {
 	r.writeNodes(b)
 	r.writeRefusals(b)
 	r.writeBuffers(b)
+	static := 0
 	for _, c := range r.StaticNodeClaims {
 		fmt.Fprintf(b, "NodePool %s lacks %d of its replicas: they would be made as its template says\n", c.NodePool, c.Count)
+		static += c.Count
+	}
+	if r.staticWave > 0 && static >= int(r.staticWave) {
+		fmt.Fprintf(b, "Static NodePools have at most %d NodeClaims without an instance at a time: what else they lack follows\n", r.staticWave)
 	}
 	for _, p := range r.overlays {
 		fmt.Fprintf(b, "NodeOverlay %s is not applied: %s\n", p.NodeOverlay, p.Message)
