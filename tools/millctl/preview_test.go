@@ -51,6 +51,7 @@ const (
 	al2023Class = `{apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {name: default}, spec: {role: r, amiSelectorTerms: [{alias: al2023@latest}]}}`
 	al2Class    = `{apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {name: default}, spec: {role: r, amiSelectorTerms: [{alias: al2@latest}]}}`
 	al2Pods     = `{apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {name: default}, spec: {role: r, kubelet: {maxPods: 11}, amiSelectorTerms: [{alias: al2@latest}]}}`
+	al2DNS      = `{apiVersion: karpenter.k8s.aws/v1, kind: EC2NodeClass, metadata: {name: default}, spec: {role: r, kubelet: {clusterDNS: ["10.0.0.53"]}, amiSelectorTerms: [{alias: al2@latest}]}}`
 	spotCatalog = `{"instanceTypes":[{"name":"m5.large","capacity":{"pods":"29"},"offerings":[{"zone":"a","capacityType":"spot","price":0.03,"available":true}]}]}`
 	drySpot     = `{"instanceTypes":[{"name":"m5.large","capacity":{"pods":"29"},"offerings":[{"zone":"a","capacityType":"spot","available":false},{"zone":"a","capacityType":"on-demand","available":true}]}]}`
 	twoTypes    = `{"instanceTypes":[{"name":"m5.large","capacity":{"pods":"29"}},{"name":"c5.large","capacity":{"pods":"20"}}]}`
@@ -83,6 +84,9 @@ func TestUserData(t *testing.T) {
 		"the class's own number wins":     {class: al2Pods, catalog: twoTypes, args: []string{"--instance-type", "c5.large"}, has: "--max-pods=11"},
 		"no CA bundle is known":           {class: al2Class, lacks: "--b64-cluster-ca", has: "--apiserver-endpoint"},
 		"a CA bundle":                     {class: al2Class, args: []string{"--cluster-ca", "Y2E="}, has: "--b64-cluster-ca 'Y2E='"},
+		"the address of DNS":              {class: al2Class, args: []string{"--cluster-dns", "10.100.0.10"}, has: "--dns-cluster-ip '10.100.0.10'"},
+		"the class's own DNS wins":        {class: al2DNS, args: []string{"--cluster-dns", "10.100.0.10"}, has: "--dns-cluster-ip '10.0.0.53'"},
+		"DNS that is no address":          {class: al2Class, args: []string{"--cluster-dns", "kube-dns"}, refused: "--cluster-dns kube-dns: is no IP address"},
 		"AL2023 with a CIDR":              {class: al2023Class, args: []string{"--cluster-cidr", "10.100.0.0/16"}, has: "cidr: 10.100.0.0/16"},
 		"AL2023 without one":              {class: al2023Class, refused: "CIDR"},
 		"AL2023 with a broken CA":         {class: al2023Class, args: []string{"--cluster-cidr", "10.100.0.0/16", "--cluster-ca", "%"}, refused: "base64"},

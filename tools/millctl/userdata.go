@@ -13,7 +13,7 @@ func userDataCommand() *cobra.Command {
 	var files []string
 	var u preview.UserData
 	cmd := &cobra.Command{
-		Use: "userdata -f NODECLASS -f NODECLAIM --cluster-endpoint URL", Short: "Print the user data that an instance would boot with", Args: cobra.NoArgs,
+		Use: "userdata -f NODECLASS -f NODECLAIM --cluster-name NAME --cluster-endpoint URL", Short: "Print the user data that an instance would boot with", Args: cobra.NoArgs,
 		Long: `Userdata prints what an instance of an EC2NodeClass would boot with for a NodeClaim, decoded, and nothing else. It needs neither
 a cluster nor an account.
 
@@ -49,6 +49,7 @@ offering, else on-demand. Without --instance-type the number of pods is the clas
 	f.StringVar(&u.Cluster.Endpoint, "cluster-endpoint", "", "URL of the API server")
 	f.StringVar(&u.Cluster.CABundle, "cluster-ca", "", "CA bundle in base64; none if not given")
 	f.StringVar(&u.Cluster.CIDR, "cluster-cidr", "", "CIDR of services; AL2023 needs it")
+	f.StringVar(&u.Cluster.DNS, "cluster-dns", "", "address of the cluster's DNS service, unless the class's kubelet.clusterDNS names one; none if not given")
 	f.StringVar(&u.InstanceType, "instance-type", "", "type of the instance (with --catalog)")
 	f.StringVar(&u.Catalog, "catalog", "", "file with instance types, as millctl catalog -o json writes it")
 	return cmd

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"net/netip"
 	"os"
 	"slices"
 
@@ -31,6 +32,9 @@ func (u UserData) Render() ([]byte, error) {
 	claim, err := u.Objects.NodeClaim()
 	if err != nil {
 		return nil, err
+	}
+	if _, err := netip.ParseAddr(u.Cluster.DNS); u.Cluster.DNS != "" && err != nil {
+		return nil, fmt.Errorf("--cluster-dns %s: is no IP address", u.Cluster.DNS)
 	}
 	types, err := u.types()
 	if err != nil {
