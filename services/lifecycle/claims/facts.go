@@ -38,6 +38,8 @@ type claimView struct {
 	at      uint64
 	expects []planner.Expectation
 	options planner.Options
+	// gathered: when these facts were gathered it waited to be launched, or was being launched.
+	gathered bool
 }
 
 func claimKey(name string) string { return ledger.ClaimAggregate(name) }
@@ -46,6 +48,7 @@ func claimKey(name string) string { return ledger.ClaimAggregate(name) }
 func (s *Stepper) gatherFacts(name string) (*claimView, error) {
 	now := s.host.Now()
 	v := &claimView{name: name, input: claim.Input{Name: name, Now: now.UTC(), RetryAt: s.effects.Retries.At(claimKey(name), now).UTC()}}
+	v.gathered = s.gathering.has(name, now) // before what the launch writes is read
 	var drained map[string]bool
 	claims := 0
 	err := s.host.Ledger(func(l *ledger.Ledger) error {

@@ -81,6 +81,13 @@ func (g *gathering) has(name string, now time.Time) bool {
 	return waits || launching && now.Sub(since).Abs() <= launchingFor
 }
 
+// drop forgets what was built for a claim that is not to be launched.
+func (g *gathering) drop(name string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	delete(g.built, name)
+}
+
 // take gives what was built for the claims to an effect that launches them.
 func (g *gathering) take(names []string, now time.Time) (list []builtLaunch) {
 	g.mu.Lock()

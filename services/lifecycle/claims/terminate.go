@@ -154,9 +154,15 @@ func (s *Stepper) confirm(ctx context.Context, v *claimView, _ claim.Action) (bo
 	return true, nil
 }
 
-// release lets the Nodes and the NodeClaim go, Nodes first: while somebody else's finalizer keeps a Node, its
-// NodeClaim says that the instance is gone (reference: lifecycle §7).
+// release lets the Nodes and the NodeClaim go, but not while it is being launched. Nodes go first: while
+// somebody else's finalizer keeps a Node, its NodeClaim says that the instance is gone (reference: lifecycle
+// §7).
 func (s *Stepper) release(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
+	if v.gathered { // it may have an instance by now
+		s.gathering.drop(v.name)
+		s.effects.Hold(claimKey(v.name), showPause)
+		return false, nil
+	}
 	kept := false
 	for _, n := range v.nodes {
 		stays, err := s.releaseNode(ctx, n)
