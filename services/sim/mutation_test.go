@@ -111,7 +111,8 @@ func TestBugsAreFound(t *testing.T) {
 				p.Spec.Containers[i].Resources.Requests = r
 			}
 		})}, judge.CheckRoom},
-		"registration takes two writes": {stage.Faults{}, Wrap{Kube: func(_ string, k Kube) Kube { return halfway{k} }}, judge.CheckRegistration},
+		"registration takes two writes":           {stage.Faults{}, Wrap{Kube: func(_ string, k Kube) Kube { return halfway{k} }}, judge.CheckRegistration},
+		"a Node is deleted without its finalizer": {stage.Faults{FinalizersStripped: 60, ClaimDeleted: 60}, Wrap{Kube: func(_ string, k Kube) Kube { return bare{k} }}, judge.CheckInstanceFirst},
 		"a node counts as drained with pods on it": {stage.Faults{NodeDeleted: 60}, Wrap{
 			Kube:        func(_ string, k Kube) Kube { return blind{k} },
 			Observation: only(ledger.ServiceTerminator, func(p *corev1.Pod) { p.Spec.NodeName = "" }),
@@ -489,6 +490,17 @@ func (k halfway) UpdateNode(ctx context.Context, before, after *corev1.Node) (*c
 			return nil, err
 		}
 		before = written
+	}
+	return k.Kube.UpdateNode(ctx, before, after)
+}
+
+// bare gives no Node its finalizer again.
+type bare struct{ Kube }
+
+func (k bare) UpdateNode(ctx context.Context, before, after *corev1.Node) (*corev1.Node, error) {
+	held := func(n *corev1.Node) bool { return slices.Contains(n.Finalizers, karpv1.TerminationFinalizer) }
+	if held(after) && !held(before) && before.Labels[karpv1.NodeRegisteredLabelKey] != "" {
+		return before, nil
 	}
 	return k.Kube.UpdateNode(ctx, before, after)
 }

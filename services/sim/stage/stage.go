@@ -99,8 +99,8 @@ type Deeds struct {
 	// Protected is when users protected an object, by UID; Edited are those that still are, by kind and UID.
 	Protected map[string]time.Time
 	Edited    map[string]bool
-	// Untainted is when a user took the taint off a Node, by name; Stripped are objects that lost their
-	// finalizers, by UID.
+	// Untainted is when a user took the taint off a Node, by name; Stripped are objects that nobody can hold
+	// back any more, since they have lost their finalizers, by UID.
 	Untainted map[string]time.Time
 	Stripped  map[string]bool
 	// Noticed is when an instance is taken back that a notice was sent about, by id.

@@ -180,6 +180,9 @@ func (s *Users) StripFinalizers() {
 	bare := o.DeepCopyObject().(cluster.Object)
 	bare.SetFinalizers(nil)
 	s.Cluster.Apply(kind, bare)
+	if kind == events.KindNode && o.GetDeletionTimestamp().IsZero() { // it gets it again before it is deleted
+		delete(s.Deeds.Stripped, string(o.GetUID()))
+	}
 }
 
 // unprotect undoes Protect.

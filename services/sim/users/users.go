@@ -143,6 +143,9 @@ func (s *Users) DeleteAny(kind events.Kind) {
 	if len(keys) > 0 {
 		key := keys[s.Rng.IntN(len(keys))]
 		s.Trace("user: deletes %s %s", kind, key)
+		if o := s.Cluster.Object(kind, key); kind == events.KindNode && len(o.GetFinalizers()) == 0 {
+			s.Deeds.Stripped[string(o.GetUID())] = true
+		}
 		s.Cluster.Delete(kind, key)
 	}
 }
