@@ -260,7 +260,7 @@ func (s *Stack) MetricsAddresses() map[string]string {
 
 // CollectGarbage has a Millwright process do so, which must run with --enable-profiling.
 func (s *Stack) CollectGarbage(ctx context.Context, name string) error {
-	_, err := get(ctx, fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/heap?gc=1&debug=1", s.ports[name].profiling))
+	_, err := getWithin(ctx, time.Minute, fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/heap?gc=1&debug=1", s.ports[name].profiling))
 	return err
 }
 
@@ -522,7 +522,11 @@ func freePort() (int, error) {
 }
 
 func get(ctx context.Context, url string) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	return getWithin(ctx, 3*time.Second, url)
+}
+
+func getWithin(ctx context.Context, d time.Duration, url string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, d)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
