@@ -15,8 +15,8 @@ import (
 	"millwright/tools/clustertest"
 )
 
-// renderedPods are the pod templates that the chart renders, by the component of their labels.
-func renderedPods(t *testing.T, values string) map[string]corev1.PodTemplateSpec {
+// renderedObjects are what the chart renders.
+func renderedObjects(t *testing.T, values string) []*unstructured.Unstructured {
 	t.Helper()
 	rendered, err := chart(t, "millwright", values, "--set", "settings.clusterName=demo")
 	if err != nil {
@@ -26,8 +26,14 @@ func renderedPods(t *testing.T, values string) map[string]corev1.PodTemplateSpec
 	if err != nil {
 		t.Fatal(err)
 	}
+	return objects
+}
+
+// renderedPods are the pod templates that the chart renders, by the component of their labels.
+func renderedPods(t *testing.T, values string) map[string]corev1.PodTemplateSpec {
+	t.Helper()
 	pods := map[string]corev1.PodTemplateSpec{}
-	for _, o := range objects {
+	for _, o := range renderedObjects(t, values) {
 		if o.GetKind() != "Deployment" && o.GetKind() != "StatefulSet" {
 			continue
 		}
@@ -237,14 +243,7 @@ controller: {profiling: {enabled: true}}
 // serverPolicy is the NetworkPolicy of the chart's etcd or NATS.
 func serverPolicy(t *testing.T, values, server string) (policy networkingv1.NetworkPolicy) {
 	t.Helper()
-	rendered, err := chart(t, "millwright", values, "--set", "settings.clusterName=demo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	objects, err := clustertest.Decode(rendered)
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := renderedObjects(t, values)
 	i := slices.IndexFunc(objects, func(o *unstructured.Unstructured) bool {
 		return o.GetKind() == "NetworkPolicy" && o.GetLabels()["app.kubernetes.io/component"] == server
 	})

@@ -67,14 +67,7 @@ func TestMetricsAreForWhoMayScrape(t *testing.T) {
 // and the rights to ask the API server who it is that asks.
 func TestEveryProcessCanAskWhoScrapes(t *testing.T) {
 	t.Parallel()
-	rendered, err := chart(t, "millwright", secureMetrics, "--set", "settings.clusterName=demo")
-	if err != nil {
-		t.Fatal(err)
-	}
-	objects, err := clustertest.Decode(rendered)
-	if err != nil {
-		t.Fatal(err)
-	}
+	objects := renderedObjects(t, secureMetrics)
 	may, asks := map[string]bool{}, 0
 	for _, o := range objects {
 		if o.GetKind() == "ClusterRoleBinding" && o.GetName() == "millwright-metrics-reviewer" {
