@@ -79,7 +79,7 @@ func LoadConfig(ctx context.Context, version string) (aws.Config, error) {
 		return aws.Config{}, errors.New("load AWS configuration: no region: set AWS_REGION")
 	}
 	cfg.HTTPClient = transport.PlainBodies(cfg.HTTPClient)
-	return cfg, nil
+	return withCredentials(cfg), nil
 }
 
 // New returns a Client. It makes no call.

@@ -111,6 +111,8 @@ func Classify(err error) Class {
 	switch {
 	case errors.Is(err, errNoTemplate):
 		return NotFound
+	case lackOfCredentials(err) != nil:
+		return Transient // not sent
 	case errors.Is(err, errAfterAnother):
 		return unanswered(mutating)
 	case errors.Is(err, errBudget):

@@ -81,6 +81,9 @@ func FailureOf(err error) *Failure {
 	if f, ok := errors.AsType[*Failure](err); ok {
 		return f
 	}
+	if lack := lackOfCredentials(err); lack != nil {
+		return &Failure{Class: Transient, Reason: "Unauthorized", Message: "There are no credentials to sign with: " + lack.text, Err: err}
+	}
 	code, text := "", Text(err)
 	if api, ok := answerOf(err); ok {
 		code, text = api.ErrorCode(), encodedText.ReplaceAllString(api.ErrorMessage(), "")

@@ -29,6 +29,9 @@ func Text(err error) string {
 // textOf says of a call what AWS answered, or with which status something else did; otherwise if nobody
 // answered.
 func textOf(action string, err error, otherwise string) string {
+	if lack := lackOfCredentials(err); lack != nil {
+		return fmt.Sprintf("call %s: %v", action, lack)
+	}
 	if api, ok := answerOf(err); ok {
 		return fmt.Sprintf("call %s: %s: %s%s", action, api.ErrorCode(), api.ErrorMessage(), regionHint(api.ErrorCode(), api.ErrorMessage()))
 	}
