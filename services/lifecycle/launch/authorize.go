@@ -68,13 +68,14 @@ func (b *Builder) runs(ctx context.Context, p probe, t *ec2types.RequestLaunchTe
 	return refused("RunInstances", first)
 }
 
-// allowed: EC2 got past permissions. Answers that never came, throttling, and a profile that is not known yet
-// say nothing. No error is an EC2 that knows no dry runs: what it launches is garbage, and collected as such.
+// allowed: EC2 got past permissions. Answers that never came, throttling, credentials that are refused as
+// such, and a profile that is not known yet say nothing. No error is an EC2 that knows no dry runs: what it
+// launches is garbage, and collected as such.
 func allowed(err error) bool {
 	switch class := ec2.Classify(err); {
 	case err == nil, class == ec2.DryRunOK:
 		return true
-	case ec2.IsUnauthorized(err):
+	case ec2.IsUnauthorized(err), ec2.IsUnauthenticated(err):
 		return false
 	default:
 		return class == ec2.Permanent || class == ec2.NoCapacity
