@@ -329,16 +329,17 @@ func (b *Builder) deleteTemplates(ctx context.Context, tags map[string]string, w
 	if err != nil {
 		return err
 	}
+	var refused ec2.Refusals
 	for _, t := range templates {
 		if !want(t) {
 			continue
 		}
 		b.Forget([]ledger.LaunchTemplateRef{{ID: t.ID}})
-		if err := b.cfg.Cloud.DeleteLaunchTemplate(ctx, t.ID); err != nil {
+		if err := refused.Take(b.cfg.Cloud.DeleteLaunchTemplate(ctx, t.ID)); err != nil {
 			return err
 		}
 	}
-	return nil
+	return refused.Err()
 }
 
 func isIPv6(text string) bool {

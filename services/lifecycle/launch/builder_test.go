@@ -325,6 +325,26 @@ func TestDeleteAndCollectTemplates(t *testing.T) {
 	}
 }
 
+func TestATemplateThatMayNotBeDeletedHoldsUpNoOther(t *testing.T) {
+	ctx, b := context.Background(), newBench(t)
+	for _, id := range []string{"lt-1", "lt-2", "lt-3"} {
+		b.templates.made[id] = ec2.LaunchTemplate{Name: id, Tags: map[string]string{"eks:eks-cluster-name": "blue", "karpenter.k8s.aws/ec2nodeclass": "default"}}
+	}
+	b.templates.refused = map[string]error{"lt-1": no("DeleteLaunchTemplate")}
+	if err := b.CollectTemplates(ctx, nil, false); !ec2.IsUnauthorized(err) {
+		t.Errorf("error %v, want the refusal", err)
+	}
+	if _, kept := b.templates.made["lt-1"]; !kept || len(b.templates.made) != 1 {
+		t.Errorf("left: %v, want lt-1 alone", b.templates.made)
+	}
+
+	b.templates.made["lt-2"] = b.templates.made["lt-1"]
+	b.templates.refused["lt-1"] = answer("DeleteLaunchTemplate", "RequestLimitExceeded", "slow down")
+	if err := b.CollectTemplates(ctx, nil, false); err == nil || len(b.templates.made) != 2 {
+		t.Errorf("while EC2 limits the rate the others are deleted at once, too: left %v, %v", b.templates.made, err)
+	}
+}
+
 func TestIsolatedRegionsHaveNoIPv6Metadata(t *testing.T) {
 	if got := metadataOptions(nil, "us-iso-east-1").HttpProtocolIpv6; got != "" {
 		t.Errorf("got %q", got)

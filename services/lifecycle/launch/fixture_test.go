@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -32,6 +33,8 @@ type fakeTemplates struct {
 	now     func() time.Time
 	ensured int
 	err     error
+	// refused are the errors of deleting templates, by id.
+	refused map[string]error
 }
 
 func (f *fakeTemplates) EnsureLaunchTemplate(_ context.Context, t ec2.LaunchTemplate) (ledger.LaunchTemplateRef, error) {
@@ -58,10 +61,14 @@ func (f *fakeTemplates) DescribeLaunchTemplates(_ context.Context, tags map[stri
 			out = append(out, ec2.TemplateSummary{ID: id, Name: t.Name, Tags: t.Tags, Created: f.created[id]})
 		}
 	}
+	slices.SortFunc(out, func(a, b ec2.TemplateSummary) int { return cmp.Compare(a.ID, b.ID) })
 	return out, nil
 }
 
 func (f *fakeTemplates) DeleteLaunchTemplate(_ context.Context, id string) error {
+	if err := f.refused[id]; err != nil {
+		return err
+	}
 	delete(f.ids, f.made[id].Name)
 	delete(f.made, id)
 	return nil

@@ -28,7 +28,9 @@ type fakeCloud struct {
 	profiles     map[string]ec2.InstanceProfile
 	roles        []string
 	fail         map[string]error
-	calls        map[string]int
+	// refused are the errors of deleting profiles, by name.
+	refused map[string]error
+	calls   map[string]int
 }
 
 func notFound(code string) error {
@@ -96,6 +98,7 @@ func (f *fakeCloud) InstanceProfiles(_ context.Context, path string) ([]ec2.Inst
 			out = append(out, p)
 		}
 	}
+	slices.SortFunc(out, func(a, b ec2.InstanceProfile) int { return strings.Compare(a.Name, b.Name) })
 	return out, f.count("profiles")
 }
 
@@ -111,6 +114,9 @@ func (f *fakeCloud) EnsureInstanceProfile(_ context.Context, want ec2.InstancePr
 }
 
 func (f *fakeCloud) DeleteInstanceProfile(_ context.Context, name string) error {
+	if err := f.refused[name]; err != nil {
+		return err
+	}
 	delete(f.profiles, name)
 	return f.count("deleteprofile")
 }
@@ -141,7 +147,7 @@ func newWorld(t *testing.T) *world {
 			al2023Path + "arm64/standard/recommended/image_id":  "ami-arm",
 			al2023Path + "x86_64/nvidia/recommended/image_id":   "ami-gpu",
 		},
-		profiles: map[string]ec2.InstanceProfile{}, roles: []string{"node-role"}, fail: map[string]error{}, calls: map[string]int{},
+		profiles: map[string]ec2.InstanceProfile{}, roles: []string{"node-role"}, fail: map[string]error{}, refused: map[string]error{}, calls: map[string]int{},
 	}}
 	w.Reconciler = New(Config{
 		Cloud: w.fakeCloud, Cluster: "blue", Region: "eu-west-1", Now: func() time.Time { return w.now },

@@ -64,10 +64,14 @@ func (r *Reconciler) deleteProfiles(ctx context.Context, nc *awsv1.EC2NodeClass)
 	if err != nil {
 		return err
 	}
+	var refused ec2.Refusals
 	for _, p := range profiles {
-		if err := r.cfg.Cloud.DeleteInstanceProfile(ctx, p.Name); err != nil {
+		if err := refused.Take(r.cfg.Cloud.DeleteInstanceProfile(ctx, p.Name)); err != nil {
 			return err
 		}
+	}
+	if err := refused.Err(); err != nil {
+		return err
 	}
 	name := legacyProfileName(r.cfg, nc)
 	if !profileNameForm.MatchString(name) || value(nc.Spec.InstanceProfile) == name {
@@ -104,13 +108,14 @@ func (r *Reconciler) CollectProfiles(ctx context.Context, classes []*awsv1.EC2No
 	if err != nil {
 		return err
 	}
+	var refused ec2.Refusals
 	for _, p := range profiles {
 		if used[p.Name] {
 			continue
 		}
-		if err := r.cfg.Cloud.DeleteInstanceProfile(ctx, p.Name); err != nil {
+		if err := refused.Take(r.cfg.Cloud.DeleteInstanceProfile(ctx, p.Name)); err != nil {
 			return err
 		}
 	}
-	return nil
+	return refused.Err()
 }

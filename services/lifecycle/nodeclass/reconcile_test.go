@@ -452,6 +452,20 @@ func TestCollectProfiles(t *testing.T) {
 	}
 }
 
+func TestAProfileThatMayNotBeDeletedHoldsUpNoOther(t *testing.T) {
+	w := newWorld(t)
+	w.refused["a"] = &ec2.CallError{Action: "iam:RemoveRoleFromInstanceProfile", Mutating: true, Err: &smithy.GenericAPIError{Code: "AccessDenied", Message: "explicit deny"}}
+	for _, n := range []string{"a", "b", "c"} {
+		w.profiles[n] = ec2.InstanceProfile{Name: n, Path: "/karpenter/eu-west-1/blue/gone/"}
+	}
+	if err := w.CollectProfiles(t.Context(), nil, nil); err == nil || !strings.Contains(err.Error(), "explicit deny") {
+		t.Errorf("error %v, want the refusal", err)
+	}
+	if _, kept := w.profiles["a"]; !kept || len(w.profiles) != 1 {
+		t.Errorf("left: %v, want a alone", w.profiles)
+	}
+}
+
 // noise is a line that compression does not make shorter by much.
 func noise(n int) string {
 	rng, b := rand.New(rand.NewPCG(1, 2)), make([]byte, n)
