@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/aws/smithy-go"
@@ -266,6 +267,54 @@ func TestCloudErrorsKeepTheOldStatus(t *testing.T) {
 	if ec2.Classify(Ready(c.Object)) != ec2.Transient {
 		t.Error("launches must wait")
 	}
+}
+
+// withoutEndpoints is a cloud of which the network reaches EC2 alone: what is sent to SSM and IAM is never
+// answered.
+type withoutEndpoints struct{ *fakeCloud }
+
+// unanswered ends as a call of ec2.Client does.
+func unanswered(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, ec2.DefaultCallTimeout)
+	defer cancel()
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func (w withoutEndpoints) SSMParameter(ctx context.Context, _ string) (string, error) {
+	return "", unanswered(ctx)
+}
+
+func (w withoutEndpoints) InstanceProfile(ctx context.Context, _ string) (ec2.InstanceProfile, error) {
+	return ec2.InstanceProfile{}, unanswered(ctx)
+}
+
+func (w withoutEndpoints) EnsureInstanceProfile(ctx context.Context, _ ec2.InstanceProfile) error {
+	return unanswered(ctx)
+}
+
+func (w withoutEndpoints) DescribeSubnets(ctx context.Context, terms []awsv1.SubnetSelectorTerm) ([]ec2.Subnet, error) {
+	time.Sleep(100 * time.Millisecond)
+	return w.fakeCloud.DescribeSubnets(ctx, terms)
+}
+
+func TestCallsThatHangLeaveTimeToTheOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.cfg.Cloud = withoutEndpoints{w.fakeCloud}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // what an effect of lifecycle has
+		defer cancel()
+		c, _, err := w.Reconcile(ctx, class(), nil)
+		if err == nil {
+			t.Error("SSM and IAM do not answer, and there is no error")
+		}
+		if len(c.Object.Status.Subnets) != 2 || len(c.Object.Status.SecurityGroups) != 1 {
+			t.Errorf("EC2 answers, and there are subnets %v and groups %v", c.Object.Status.Subnets, c.Object.Status.SecurityGroups)
+		}
+		if err := ctx.Err(); err != nil {
+			t.Errorf("there is no time left to write what was found: %v", err)
+		}
+	})
 }
 
 func TestClusterCIDR(t *testing.T) {

@@ -105,13 +105,27 @@ func (r *Reconciler) Reconcile(ctx context.Context, nc *awsv1.EC2NodeClass, clai
 	faults := Validate(nc)
 	var errs []error
 	again := validateInterval
-	for _, step := range []func(context.Context, []Fault) (time.Duration, error){p.images, p.reservations, p.placementGroup, p.subnets, p.securityGroups, p.profile, p.validate} {
-		after, err := step(ctx, faults)
+	for _, step := range []step{p.images, p.reservations, p.placementGroup, p.subnets, p.securityGroups, p.profile, p.validate} {
+		after, err := step.inHalf(ctx, faults)
 		again = min(again, cmp.Or(after, again))
 		errs = append(errs, err)
 	}
 	p.nc.Status.Conditions = p.conditions.Finish()
 	return Change{Object: p.nc, Claims: stamps, Events: p.events()}, again, errors.Join(errs...)
+}
+
+// step resolves or checks one thing; it returns after what time again.
+type step func(context.Context, []Fault) (time.Duration, error)
+
+// inHalf takes the step in half of the time that is left. A call that hangs, such as where a network has no way to
+// SSM or IAM, leaves the other half to the steps that follow, and to writing what they find.
+func (s step) inHalf(ctx context.Context, faults []Fault) (time.Duration, error) {
+	if deadline, ok := ctx.Deadline(); ok {
+		half, cancel := context.WithTimeout(ctx, time.Until(deadline)/2)
+		defer cancel()
+		ctx = half
+	}
+	return s(ctx, faults)
 }
 
 // pass is one reconciliation of one class.
