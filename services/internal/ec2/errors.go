@@ -222,5 +222,11 @@ func Code(err error) string {
 	return ""
 }
 
+// IsRefusal reports that AWS has answered, and will answer so again until somebody changes something, or that
+// there were no credentials to ask with.
+func IsRefusal(err error) bool {
+	return lackOfCredentials(err) != nil || Code(err) != "" && Classify(err) == Permanent
+}
+
 // IsNotFound reports that what the call names does not exist.
 func IsNotFound(err error) bool { return Classify(err) == NotFound }

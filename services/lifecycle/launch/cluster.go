@@ -114,7 +114,7 @@ func (s *ClusterSource) Version(ctx context.Context) (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.unknown.version != nil {
-		message += ": " + s.unknown.version.Error()
+		message += ": " + ec2.Text(s.unknown.version)
 	}
 	return "", &ec2.Failure{Class: ec2.Transient, Reason: "KubernetesVersionUnknown", Message: message}
 }

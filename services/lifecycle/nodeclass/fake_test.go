@@ -127,6 +127,7 @@ type world struct {
 	*Reconciler
 	now              time.Time
 	version, cidr    string
+	versionError     error
 	deletedTemplates []string
 }
 
@@ -151,7 +152,7 @@ func newWorld(t *testing.T) *world {
 	}}
 	w.Reconciler = New(Config{
 		Cloud: w.fakeCloud, Cluster: "blue", Region: "eu-west-1", Now: func() time.Time { return w.now },
-		Version: func(context.Context) (string, error) { return w.version, nil },
+		Version: func(context.Context) (string, error) { return w.version, w.versionError },
 		CIDR: func(context.Context) (string, error) {
 			if w.cidr == "" {
 				return "", errors.New("no CIDR")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -499,6 +500,44 @@ func TestCollectProfiles(t *testing.T) {
 	if _, orphan := w.profiles["orphan"]; orphan || len(w.profiles) != 3 {
 		t.Errorf("left: %v", w.profiles)
 	}
+}
+
+// A class of which nothing can be resolved says why, for as long as it is so; what was resolved before stays.
+func TestConditionsSayWhatAWSRefuses(t *testing.T) {
+	refusal := &ec2.CallError{Action: "ec2:Describe", Err: &smithy.GenericAPIError{Code: "UnauthorizedOperation", Message: "You are not authorized."}}
+	const text = "call ec2:Describe: UnauthorizedOperation: You are not authorized."
+	w := newWorld(t)
+	for _, call := range []string{"ssm", "subnets", "groups", "reservations"} {
+		w.fail[call] = refusal
+	}
+	nc := class()
+	nc.Spec.CapacityReservationSelectorTerms = []awsv1.CapacityReservationSelectorTerm{{ID: "cr-1"}}
+	c, _, err := w.Reconcile(t.Context(), nc, nil)
+	if err == nil {
+		t.Error("no error")
+	}
+	says := func(want ...string) {
+		t.Helper()
+		got := conditionTexts(c.Object)
+		for _, s := range want {
+			if !slices.Contains(got, s) {
+				t.Errorf("%s is not among %s", s, strings.Join(got, "\n"))
+			}
+		}
+	}
+	says("AMIsReady=Unknown/AMIResolutionFailed/resolve AMIs: "+text, "SubnetsReady=Unknown/SubnetResolutionFailed/resolve subnets: "+text,
+		"SecurityGroupsReady=Unknown/SecurityGroupResolutionFailed/resolve security groups: "+text,
+		"CapacityReservationsReady=Unknown/CapacityReservationResolutionFailed/resolve capacity reservations: "+text)
+
+	w.versionError = &ec2.Failure{Class: ec2.Transient, Reason: "KubernetesVersionUnknown", Message: "the cluster's Kubernetes version is not known: nobody answers"}
+	c, _, _ = w.Reconcile(t.Context(), c.Object, nil)
+	says("AMIsReady=Unknown/KubernetesVersionUnknown/the cluster's Kubernetes version is not known: nobody answers")
+
+	w.fail["subnets"], w.fail["groups"] = nil, errors.New("connection reset")
+	c, _, _ = w.Reconcile(t.Context(), c.Object, nil)
+	w.now, w.fail["subnets"] = w.now.Add(2*time.Minute), refusal
+	c, _, _ = w.Reconcile(t.Context(), c.Object, nil)
+	says("SubnetsReady=True/SubnetsReady/", "SecurityGroupsReady=Unknown/SecurityGroupResolutionFailed/resolve security groups: "+text)
 }
 
 func TestAProfileThatMayNotBeDeletedHoldsUpNoOther(t *testing.T) {

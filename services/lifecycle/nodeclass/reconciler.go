@@ -105,8 +105,21 @@ func (r *Reconciler) Reconcile(ctx context.Context, nc *awsv1.EC2NodeClass, clai
 	faults := Validate(nc)
 	var errs []error
 	again := validateInterval
-	for _, step := range []step{p.images, p.reservations, p.placementGroup, p.subnets, p.securityGroups, p.profile, p.validate} {
-		after, err := step.inHalf(ctx, faults)
+	for _, s := range []struct {
+		step step
+		// kind of the condition, and the reason for which it stays Unknown while AWS refuses to be asked; ""
+		// where the step says that itself.
+		kind, refused string
+	}{
+		{p.images, awsv1.ConditionTypeAMIsReady, "AMIResolutionFailed"},
+		{p.reservations, awsv1.ConditionTypeCapacityReservationsReady, "CapacityReservationResolutionFailed"},
+		{p.placementGroup, "", ""},
+		{p.subnets, awsv1.ConditionTypeSubnetsReady, "SubnetResolutionFailed"},
+		{p.securityGroups, awsv1.ConditionTypeSecurityGroupsReady, "SecurityGroupResolutionFailed"},
+		{p.profile, "", ""}, {p.validate, "", ""},
+	} {
+		after, err := s.step.inHalf(ctx, faults)
+		p.explain(s.kind, s.refused, err)
 		again = min(again, cmp.Or(after, again))
 		errs = append(errs, err)
 	}
@@ -117,8 +130,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, nc *awsv1.EC2NodeClass, clai
 // step resolves or checks one thing; it returns after what time again.
 type step func(context.Context, []Fault) (time.Duration, error)
 
-// inHalf takes the step in half of the time that is left. A call that hangs, such as where a network has no way to
-// SSM or IAM, leaves the other half to the steps that follow, and to writing what they find.
+// inHalf takes the step in half of the time that is left. A call that hangs, such as where a network has no
+// way to SSM or IAM, leaves the other half to the steps that follow, and to writing what they find.
 func (s step) inHalf(ctx context.Context, faults []Fault) (time.Duration, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		half, cancel := context.WithTimeout(ctx, time.Until(deadline)/2)
@@ -126,6 +139,19 @@ func (s step) inHalf(ctx context.Context, faults []Fault) (time.Duration, error)
 		ctx = half
 	}
 	return s(ctx, faults)
+}
+
+// explain says of a condition that nothing is known of yet why that is so, where it will stay so until
+// somebody changes something.
+func (p *pass) explain(kind, reason string, err error) {
+	if c := condition.Get(p.conditions.Conditions, kind); c == nil || c.Status != metav1.ConditionUnknown {
+		return
+	}
+	if f, ok := errors.AsType[*ec2.Failure](err); ok {
+		p.conditions.Unknown(kind, f.Reason, f.Message)
+	} else if ec2.IsRefusal(err) {
+		p.conditions.Unknown(kind, reason, ec2.Text(err))
+	}
 }
 
 // pass is one reconciliation of one class.
