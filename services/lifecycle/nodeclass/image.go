@@ -56,8 +56,11 @@ func (p *pass) images(ctx context.Context, faults []Fault) (time.Duration, error
 	}
 	p.nc.Status.AMIs = amis(found)
 	skipped := unknownArchitectures(found)
-	for _, text := range skipped {
+	for _, text := range skipped[:min(len(skipped), skippedMax)] {
 		p.notes = append(p.notes, "skipped "+text)
+	}
+	if more := len(skipped) - skippedMax; more > 0 {
+		p.notes = append(p.notes, fmt.Sprintf("skipped %d more images, whose architectures are not supported", more))
 	}
 	if len(p.nc.Status.AMIs) == 0 {
 		message := "AMISelector did not match any AMIs"
@@ -213,7 +216,8 @@ func (p *pass) deprecated(image ec2.Image) bool {
 	return !image.DeprecatedAt.IsZero() && !image.DeprecatedAt.After(p.cfg.Now())
 }
 
-// skippedMax bounds the images that a condition names.
+// skippedMax bounds the images that a condition names, and those that have a KubeEvent of their own:
+// client-go drops what is said of an object that very much was said of lately, whatever it is.
 const skippedMax = 5
 
 // unknownArchitectures names the images that are for no architecture of Kubernetes that EC2 runs.

@@ -3,6 +3,7 @@ package nodeclass
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -243,5 +244,27 @@ func TestSSMErrorKeepsImages(t *testing.T) {
 	c, _, err := w.Reconcile(context.Background(), good, nil)
 	if err == nil || len(c.Object.Status.AMIs) != 3 || Ready(c.Object) != nil {
 		t.Errorf("%v %v %v", err, c.Object.Status.AMIs, Ready(c.Object))
+	}
+}
+
+// A name with a wildcard may match hundreds of images that are of no use; more than 25 events of one object
+// keep what else there is to say of it from being said.
+func TestManyImagesThatCannotBeUsedAreFewEvents(t *testing.T) {
+	w := newWorld(t)
+	for i := range 300 {
+		w.images = append(w.images, ec2.Image{ID: fmt.Sprintf("ami-old%03d", i), Name: "mine-old", Architecture: "i386", Created: start})
+	}
+	w.images = append(w.images, ec2.Image{ID: "ami-mine", Name: "mine-new", Architecture: "x86_64", Created: start})
+	nc := class()
+	nc.Spec.AMIFamily, nc.Spec.AMISelectorTerms = ptr(awsv1.AMIFamilyAL2023), []awsv1.AMISelectorTerm{{Name: "mine-*"}}
+	c := w.reconcile(t, nc)
+	var notes []string
+	for _, e := range c.Events {
+		if e.Reason == "ResolutionIncomplete" {
+			notes = append(notes, e.Message)
+		}
+	}
+	if n := len(notes); n != skippedMax+1 || !strings.Contains(notes[n-1], "skipped 295 more images") {
+		t.Errorf("%d events: %s", n, strings.Join(notes[:min(n, 10)], "\n"))
 	}
 }
