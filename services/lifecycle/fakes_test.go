@@ -55,6 +55,8 @@ type fakeKube struct {
 	refused int
 	// invalid is why no NodeClaim is taken; "": all are.
 	invalid string
+	// denied is how a webhook refuses each of them; nil: none does.
+	denied *metav1.Status
 	// slow is how far the API server's clock is behind that of the process.
 	slow time.Duration
 	// tracked: Since names each change.
@@ -170,6 +172,9 @@ func (k *fakeKube) checked(name string, have metav1.Object, uid apitypes.UID, ve
 
 func (k *fakeKube) CreateNodeClaim(_ context.Context, c *karpv1.NodeClaim) (out *karpv1.NodeClaim, err error) {
 	err = k.r.act("create nodeclaim", errLost, func() error {
+		if k.denied != nil {
+			return &apierrors.StatusError{ErrStatus: *k.denied}
+		}
 		if k.invalid != "" {
 			return apierrors.NewInvalid(karpv1.SchemeGroupVersion.WithKind("NodeClaim").GroupKind(), c.Name, field.ErrorList{field.Invalid(field.NewPath("metadata"), "", k.invalid)})
 		}

@@ -181,6 +181,29 @@ func TestAPlannedClaimThatTheAPIServerRefusesIsWithdrawn(t *testing.T) {
 	r.run("launched", func() bool { c := r.led.Claim(again); return c != nil && c.Instance != nil })
 }
 
+// Policies of admission, and the webhooks of policy engines, refuse as if a right were missing.
+func TestAPlannedClaimThatAPolicyDeniesIsWithdrawn(t *testing.T) {
+	for _, message := range []string{
+		`admission webhook "validation.gatekeeper.sh" denied the request: [owner] every object needs an owner`,
+		`nodeclaims.karpenter.sh "x" is forbidden: ValidatingAdmissionPolicy 'owners' with binding 'owners' denied request: every object needs an owner`,
+	} {
+		testDenied(t, &metav1.Status{Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden, Message: message})
+	}
+}
+
+func testDenied(t *testing.T, status *metav1.Status) {
+	r := newRig(t)
+	r.kube.denied = status
+	name := r.plan()
+	r.run("withdrawn", func() bool { return r.led.Claim(name) == nil })
+	if len(r.kube.claims) != 0 || r.count(ledger.KindClaimWithdrawn) != 1 || !r.hasEvent("NodeClaimRefused") {
+		t.Errorf("%v %v %+v", r.kube.describe(), r.kinds(), r.events)
+	}
+	r.kube.denied = nil
+	again := r.plan()
+	r.run("launched", func() bool { c := r.led.Claim(again); return c != nil && c.Instance != nil })
+}
+
 // Each withdrawal is recorded, and so is the plan that follows: they get rarer, until the NodePool is
 // changed.
 func TestClaimsThatAreAllRefusedAreWithdrawnEverMoreRarely(t *testing.T) {

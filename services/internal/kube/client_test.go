@@ -2,12 +2,19 @@ package kube_test
 
 import (
 	"context"
+	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	admissionv1 "k8s.io/api/admission/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -42,6 +49,7 @@ func TestClient(t *testing.T) {
 		"a surge changes the template of the Deployment read": testSurge,
 		"a status that Go cannot read makes no list so":       testUnreadableStatus,
 		"what can never be made is invalid":                   testInvalid,
+		"what a webhook denies is invalid":                    testDenied,
 		"a placement hint is told from a nomination":          testHint,
 	} {
 		t.Run(name, func(t *testing.T) { test(t, client) })
@@ -138,6 +146,59 @@ func testInvalid(t *testing.T, c *kube.Client) {
 	for _, err := range []error{nil, err, foreign} {
 		if kube.IsInvalid(err) {
 			t.Errorf("invalid: %v", err)
+		}
+	}
+}
+
+// testDenied: policy engines refuse by webhooks, with whatever code they like. One that does not answer has
+// refused nothing.
+func testDenied(t *testing.T, c *kube.Client) {
+	var answer atomic.Pointer[metav1.Status] // nil: none
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var review admissionv1.AdmissionReview
+		status := answer.Load()
+		if err := json.NewDecoder(r.Body).Decode(&review); err != nil || status == nil {
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		review.Response = &admissionv1.AdmissionResponse{UID: review.Request.UID, Result: status}
+		_ = json.NewEncoder(w).Encode(review)
+	}))
+	defer server.Close()
+	label, fail, none := map[string]string{"test": "denied"}, admissionregistrationv1.Fail, admissionregistrationv1.SideEffectClassNone
+	webhooks := c.Core.AdmissionregistrationV1().ValidatingWebhookConfigurations()
+	_, err := webhooks.Create(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "policies"},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "validate.policies.example", FailurePolicy: &fail, SideEffects: &none, AdmissionReviewVersions: []string{"v1"}, ObjectSelector: &metav1.LabelSelector{MatchLabels: label},
+			ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: &server.URL,
+				CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})},
+			Rules: []admissionregistrationv1.RuleWithOperations{{Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+				Rule: admissionregistrationv1.Rule{APIGroups: []string{karpv1.Group}, APIVersions: []string{"v1"}, Resources: []string{"nodeclaims"}}}},
+		}}}, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = webhooks.Delete(context.Background(), "policies", metav1.DeleteOptions{}) }()
+	claim := newClaim(t, c)
+	create := func() error {
+		_, err := c.CreateNodeClaim(t.Context(), &karpv1.NodeClaim{ObjectMeta: metav1.ObjectMeta{GenerateName: "denied-", Labels: label}, Spec: claim.Spec})
+		return err
+	}
+	for create() == nil { // the API server does not know of the webhook yet
+		time.Sleep(50 * time.Millisecond)
+	}
+	if err := create(); err == nil || kube.IsInvalid(err) {
+		t.Errorf("a webhook that does not answer: %v", err)
+	}
+	for sentence, status := range map[string]*metav1.Status{
+		"without a word":   {},
+		"as OPA does":      {Message: "every object needs an owner", Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden},
+		"as Kyverno does":  {Message: "\n\nresource NodeClaim//denied was blocked due to the following policies\n\nowner:\n  owner: validation error", Code: http.StatusBadRequest},
+		"with an odd code": {Message: "no", Code: http.StatusInternalServerError},
+	} {
+		answer.Store(status)
+		if err := create(); !kube.IsInvalid(err) {
+			t.Errorf("%s: %v", sentence, err)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"regexp"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -62,8 +63,22 @@ func IsNotFound(err error) bool      { return Classify(err) == NotFound }
 func IsConflict(err error) bool      { return Classify(err) == Conflict }
 func IsAlreadyExists(err error) bool { return Classify(err) == AlreadyExists }
 
-// IsInvalid reports an object that the API server does not take as it is, whoever asks.
-func IsInvalid(err error) bool { return apierrors.IsInvalid(err) && Classify(err) == Permanent }
+// IsInvalid reports an object that the API server, or a webhook or policy of admission, does not take as it
+// is, whoever asks.
+func IsInvalid(err error) bool {
+	return isDenied(err) || (apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)) && Classify(err) == Permanent
+}
+
+// isDenied reports the refusal of a webhook or policy of admission. Its code and reason are whatever that
+// says: 400 of a webhook without any, 403 of most, as if a right were missing. A webhook that does not answer
+// has refused nothing.
+func isDenied(err error) bool {
+	var status apierrors.APIStatus
+	return errors.As(err, &status) && denied.MatchString(status.Status().Message)
+}
+
+// denied is the API server's text for it.
+var denied = regexp.MustCompile(`^admission webhook ".*" denied the request|: ValidatingAdmissionPolicy '.*' with binding '.*' denied request`)
 
 // IsMultiplePDBs reports an eviction refused because more than one budget selects the pod.
 func IsMultiplePDBs(err error) bool {
