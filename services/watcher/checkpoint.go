@@ -62,7 +62,8 @@ func outcome(err error) string {
 	return "ok"
 }
 
-// due after each first resync of an incarnation, and then by messages or time.
+// due after each first resync of an incarnation, and then by messages or time, and once the stream no longer
+// goes on from the last one, purged by a person or by its bound of bytes: nobody could start from that.
 func (c *checkpoints) due() bool {
 	now, synced := c.source.Position()
 	switch {
@@ -72,6 +73,8 @@ func (c *checkpoints) due() bool {
 		return true
 	case now.Sequence <= c.last.Sequence:
 		return false
+	case c.w.first.Load() > c.last.Sequence+1:
+		return c.w.first.Load() <= now.Sequence+1
 	}
 	return now.Sequence-c.last.Sequence >= c.w.cfg.CheckpointMessages || c.w.cfg.Clock().Sub(c.at).Abs() >= c.w.cfg.CheckpointEvery
 }

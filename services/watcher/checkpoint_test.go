@@ -76,6 +76,29 @@ func TestCheckpointsAreWrittenByMessages(t *testing.T) {
 	})
 }
 
+// Whoever purges the stream, or a stream that has reached its bound, leaves messages from which nobody can
+// fold a World: a process that starts then must not have to wait for the next checkpoint that is due by time.
+func TestAStreamThatIsPurgedGetsACheckpoint(t *testing.T) {
+	run(t, func(c *Config) { c.CheckpointEvery = 24 * time.Hour }, func(t *testing.T, r *rig) {
+		s := r.bus.Connect(1)
+		for range 2 {
+			r.pass(time.Minute)
+			state, _ := s.State(t.Context())
+			r.bus.Discard(state.Last + 1)
+			r.pass(5 * time.Second)
+			state, _ = s.State(t.Context())
+			w, _, err := events.LatestCheckpoint(t.Context(), s.Blobs(), state, state.Last, world.ReadCheckpoint, nil)
+			if err != nil || !w.Synced() || w.Torn() || countPods(w) != 3 {
+				t.Fatalf("nothing to start from: %v", err)
+			}
+		}
+		r.pass(time.Hour)
+		if all, err := events.Checkpoints(t.Context(), s.Blobs()); err != nil || len(all) > 3 {
+			t.Errorf("%d checkpoints: %v", len(all), err)
+		}
+	})
+}
+
 func numbers(list []events.Checkpoint) (all []string) {
 	for _, p := range list {
 		all = append(all, fmt.Sprintf("%s:%d", p.Incarnation, p.Sequence))

@@ -186,6 +186,7 @@ func (e *epoch) checkStream(ctx context.Context) error {
 		return fmt.Errorf("state of the stream: %w", err)
 	}
 	e.w.metrics.streamLast.Set(float64(state.Last))
+	e.w.first.Store(state.First)
 	if state.Incarnation != e.incarnation {
 		return fmt.Errorf("%s is in force, not %s: %w", state.Incarnation, e.incarnation, errRenewed)
 	}

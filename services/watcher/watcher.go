@@ -56,6 +56,8 @@ type Watcher struct {
 	own   *fold
 	// inherited is where the stream ended when the process began; nil as long as that is not known.
 	inherited atomic.Pointer[events.StreamState]
+	// first is the first sequence that the stream retains, as of the last heartbeat.
+	first atomic.Uint64
 	// repaired is when an epoch was last started because the World was torn.
 	repaired time.Time
 }
