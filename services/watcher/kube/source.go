@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 
+	"millwright/events"
 	"millwright/services/watcher"
 )
 
@@ -37,6 +38,8 @@ type Source struct {
 	mu sync.Mutex
 	// watches of the epoch that runs; nil between epochs.
 	watches []*watched
+	// readable tells of each optional kind whether it could be read once, in whatever epoch.
+	readable map[events.Kind]*atomic.Bool
 }
 
 var _ watcher.Kube = (*Source)(nil)
@@ -148,6 +151,8 @@ type watched struct {
 
 	// missing is logged once.
 	missing sync.Once
+	// readable: the kind was listed once by this process.
+	readable *atomic.Bool
 
 	mu     sync.Mutex
 	listed bool
@@ -155,13 +160,25 @@ type watched struct {
 }
 
 func (s *Source) newWatched(k kind, sink watcher.Sink, listed func()) *watched {
-	w := &watched{kind: k, lister: s.clients.lister(k), logger: s.logger}
+	w := &watched{kind: k, lister: s.clients.lister(k), logger: s.logger, readable: s.readableOf(k)}
 	var once sync.Once
 	w.store = newStore(k, sink, func() {
 		w.noteRequest(nil, true)
 		once.Do(listed)
 	})
 	return w
+}
+
+func (s *Source) readableOf(k kind) *atomic.Bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.readable == nil {
+		s.readable = map[events.Kind]*atomic.Bool{}
+	}
+	if s.readable[k.kind] == nil {
+		s.readable[k.kind] = &atomic.Bool{}
+	}
+	return s.readable[k.kind]
 }
 
 func (w *watched) newReflector() *cache.Reflector {
@@ -206,6 +223,9 @@ func (w *watched) ListWithContext(ctx context.Context, options metav1.ListOption
 		return w.kind.emptyList(), nil
 	}
 	w.noteRequest(err, false)
+	if err == nil {
+		w.readable.Store(true)
+	}
 	return list, err
 }
 
@@ -218,9 +238,12 @@ func (w *watched) WatchWithContext(ctx context.Context, options metav1.ListOptio
 	return stream, err // the reflector lists again, with a backoff
 }
 
-// absent: the cluster has no such kind, or we may not read it; nothing else may wait for that.
+// absent: the cluster has no such kind, or we were never allowed to read it; nothing else may wait for that.
+// A right that is taken away leaves the objects as they are: DisruptionPolicies that nobody sees any more
+// would forbid nothing. As with any other kind that cannot be read, there are no heartbeats then.
 func (w *watched) absent(err error) bool {
-	if !w.kind.optional || !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+	withheld := apierrors.IsForbidden(err) && (w.kind.named || !w.readable.Load())
+	if !w.kind.optional || !apierrors.IsNotFound(err) && !withheld {
 		return false
 	}
 	w.missing.Do(func() {
