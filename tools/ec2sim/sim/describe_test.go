@@ -1,6 +1,10 @@
 package sim_test
 
 import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -329,5 +333,25 @@ func TestInstancesByPages(t *testing.T) {
 	}
 	if len(seen) != 23 || pages != 5 {
 		t.Errorf("%d instances on %d pages", len(seen), pages)
+	}
+}
+
+// Go's client passes over the case of names; others, such as boto3, do not.
+func TestElementsAreSpelledAsInEC2(t *testing.T) {
+	w := newWorld(t)
+	for action, element := range map[string]string{
+		"DescribeSecurityGroups": "<securityGroupInfo>", "DescribeSubnets": "<subnetSet>", "DescribeImages": "<imagesSet>", "DescribeInstanceTypes": "<instanceTypeSet>",
+		"DescribeInstances": "<reservationSet>", "DescribeLaunchTemplates": "<launchTemplates>", "DescribeCapacityReservations": "<capacityReservationSet>",
+		"DescribeSpotPriceHistory": "<spotPriceHistorySet>", "DescribeInstanceTypeOfferings": "<instanceTypeOfferingSet>",
+	} {
+		r := httptest.NewRequest(http.MethodPost, "http://aws.simulated/", strings.NewReader(url.Values{"Action": {action}, "Version": {"2016-11-15"}}.Encode()))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		answer, err := w.server.Transport().RoundTrip(r)
+		w.must(err)
+		body, err := io.ReadAll(answer.Body)
+		w.must(err)
+		if text := string(body); !strings.Contains(text, element) && !strings.Contains(text, strings.Replace(element, ">", "/>", 1)) {
+			t.Errorf("%s has no %s: %.200s", action, element, text)
+		}
 	}
 }

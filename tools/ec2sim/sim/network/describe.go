@@ -143,7 +143,7 @@ func (s *VPC) DescribeSecurityGroups(c *wire.Call) (any, error) {
 		return nil, err
 	}
 	answer := struct {
-		Groups []xmlGroup `xml:"SecurityGroupInfo>item"`
+		Groups []xmlGroup `xml:"securityGroupInfo>item"`
 		Next   string     `xml:"nextToken,omitempty"`
 	}{Next: next}
 	for _, g := range part {
