@@ -10,14 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
-	"golang.org/x/net/netutil"
 	"k8s.io/client-go/kubernetes"
 
 	"millwright/planner/ledger"
@@ -40,10 +38,12 @@ import (
 
 const (
 	// connectionsMax bounds the connections, inFlightMax the requests that are answered at a time; tails have
-	// a bound of their own, and so has signing in, for strangers can send that form as slowly as they like.
+	// a bound of their own, and so has signing in. formsMax bounds the forms that one connection sends at a
+	// time.
 	connectionsMax = 512
 	inFlightMax    = 64
 	loginsMax      = 16
+	formsMax       = 16
 	headerMax      = 32 << 10
 	headerTimeout  = 5 * time.Second
 	readTimeout    = 15 * time.Second
@@ -201,7 +201,8 @@ func (c *Console) serve(ctx context.Context) error {
 	server := &http.Server{
 		Handler: proxy.Handler(c.handler(stopping), c.cfg.Now), MaxHeaderBytes: headerMax, ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout,
 		WriteTimeout: writeTimeout, IdleTimeout: idleTimeout, ErrorLog: servercert.ErrorLog(c.cfg.Logger),
-		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.identity.Get},
+		ConnContext: withConnection,
+		TLSConfig:   &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: c.identity.Get},
 	}
 	if proxy != nil { // whose certificate it is, is looked at for each request: others are served without
 		server.TLSConfig.ClientAuth = tls.RequestClientCert
@@ -213,7 +214,7 @@ func (c *Console) serve(ctx context.Context) error {
 	c.set(listener.Addr(), nil)
 	c.cfg.Logger.Info().Str("endpoint", Name).Str("address", listener.Addr().String()).Msg("listening")
 	served := make(chan error, 1)
-	go func() { served <- server.ServeTLS(netutil.LimitListener(listener, connectionsMax), "", "") }()
+	go func() { served <- server.ServeTLS(&connections{Listener: listener, most: connectionsMax}, "", "") }()
 	select {
 	case err := <-served:
 		close(stopping)
@@ -259,20 +260,10 @@ func (c *Console) guarded(next http.Handler) http.Handler {
 				panic(http.ErrAbortHandler)
 			}
 		}()
-		if !strings.HasSuffix(r.URL.Path, "/decisions/tail") {
-			places := c.inFlight
-			if r.URL.Path == "/login" {
-				places = c.logins
-			}
-			select {
-			case places <- struct{}{}:
-				defer func() { <-places }()
-			default:
-				h.Set("Retry-After", "5")
-				http.Error(w, "too many requests at once", http.StatusServiceUnavailable)
-				return
-			}
+		if following(r) {
+			next.ServeHTTP(w, r.WithContext(proving(r)))
+			return
 		}
-		next.ServeHTTP(w, r)
+		c.placed(next, w, r)
 	})
 }

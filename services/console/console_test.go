@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -300,32 +299,5 @@ func TestSettings(t *testing.T) {
 		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", about, err)
 		}
-	}
-}
-
-// However many strangers send the form to sign in, and however slowly, who has signed in gets answers.
-func TestWhoSignsInKeepsNobodyOut(t *testing.T) {
-	c := &Console{cfg: Config{Logger: zerolog.Nop()}, inFlight: make(chan struct{}, inFlightMax), logins: make(chan struct{}, loginsMax)}
-	server := httptest.NewServer(c.guarded(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) })))
-	defer server.Close()
-	for range inFlightMax {
-		conn, err := net.Dial("tcp", server.Listener.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		if _, err := io.WriteString(conn, "POST /login HTTP/1.1\r\nHost: console\r\nContent-Length: 9\r\n\r\ntoken"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for len(c.logins) < loginsMax && len(c.inFlight) < inFlightMax {
-		time.Sleep(time.Millisecond)
-	}
-	resp, err := http.Get(server.URL + "/")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if resp.Body.Close(); resp.StatusCode != http.StatusOK {
-		t.Errorf("while %d send the form to sign in, others get %s", inFlightMax, resp.Status)
 	}
 }

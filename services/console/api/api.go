@@ -181,6 +181,7 @@ func (a *API) Identify(r *http.Request) (*review.Identity, error) {
 	if err != nil {
 		return nil, err
 	}
+	access.Known(r)
 	if !a.each.Allow(who.Name, a.cfg.Now()) {
 		return nil, errTooOften
 	}

@@ -17,6 +17,9 @@ import (
 // Prefix of all paths.
 const Prefix = "/api/v1"
 
+// TailPath is the path, after Prefix, of the operation that follows the log.
+const TailPath = "/decisions/tail"
+
 // route is an operation of the API.
 type route struct {
 	method, path string
@@ -165,7 +168,7 @@ var routes = []route{
 		answer: (*API).pools},
 	{method: http.MethodGet, path: "/decisions", id: "listDecisions", summary: "What was decided and done, newest first", right: access.Read,
 		parameters: append([]parameter{limit, cursor}, filtering...), result: Decisions{}, answer: (*API).decisions},
-	{method: http.MethodGet, path: "/decisions/tail", id: "tailDecisions", right: access.Read,
+	{method: http.MethodGet, path: TailPath, id: "tailDecisions", right: access.Read,
 		parameters: append([]parameter{{name: "after", about: "begin with the records after this one, as with the header Last-Event-ID, which goes before it", integer: true}}, filtering...),
 		summary:    "New records as server-sent events: each has its sequence as id, and with the header Last-Event-ID those after it come first",
 		stream:     (*API).tail},

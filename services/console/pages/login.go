@@ -18,7 +18,7 @@ func (p *Pages) loginForm(w http.ResponseWriter, r *http.Request) {
 
 // login has the browser keep a token that the API server knows.
 func (p *Pages) login(w http.ResponseWriter, r *http.Request) {
-	r.Body = http.MaxBytesReader(w, r.Body, formMax)
+	r.Body = http.MaxBytesReader(w, r.Body, FormMax)
 	token, next := strings.TrimSpace(r.PostFormValue("token")), local(r.PostFormValue("next"))
 	try := r.Clone(r.Context())
 	try.Header = http.Header{"Authorization": {"Bearer " + token}}

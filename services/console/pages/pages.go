@@ -28,8 +28,8 @@ import (
 var files embed.FS
 
 const (
-	// formMax bounds what is read of a form.
-	formMax       = 16 << 10
+	// FormMax bounds what is read of a form.
+	FormMax       = 16 << 10
 	answerTimeout = 25 * time.Second
 	// againAfter is when a page that could not be made yet is asked for again, in seconds.
 	againAfter = 4
@@ -192,7 +192,7 @@ func (p *Pages) askToSignIn(w http.ResponseWriter, r *http.Request) {
 // acting takes an order from a form. act returns where to go on.
 func (p *Pages) acting(right review.Right, act func(r *request) (said, next string, err error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Body = http.MaxBytesReader(w, r.Body, formMax)
+		r.Body = http.MaxBytesReader(w, r.Body, FormMax)
 		q := p.admit(w, r, right, true)
 		if q == nil {
 			return
