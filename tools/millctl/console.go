@@ -179,10 +179,18 @@ func (f filter) printRow(out io.Writer, r *index.Row) error {
 // commandsOfConsole lists commands.
 func (t *target) commandsOfConsole(ctx context.Context) (list []overview.CommandLine, err error) {
 	err = t.askConsole(ctx, func(c *remote.Client) error {
-		answer := &api.Commands{}
-		err := c.Get(ctx, "/commands", nil, answer)
-		list = answer.Items
-		return err
+		list = nil
+		for query := (url.Values{}); ; {
+			answer := &api.Commands{}
+			if err := c.Get(ctx, "/commands", query, answer); err != nil {
+				return err
+			}
+			list = append(list, answer.Items...)
+			if answer.Next == "" {
+				return nil
+			}
+			query.Set("cursor", answer.Next)
+		}
 	})
 	return list, err
 }

@@ -28,16 +28,17 @@ import (
 type rig struct {
 	*testing.T
 	*httptest.Server
-	log   *memlog.Log
-	clock *consoletest.Clock
-	id    string
-	out   bytes.Buffer
+	console *consoletest.Rig
+	log     *memlog.Log
+	clock   *consoletest.Clock
+	id      string
+	out     bytes.Buffer
 }
 
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	c := consoletest.New(t, "test")
-	r := &rig{T: t, log: c.Log, clock: c.Clock}
+	r := &rig{T: t, console: c, log: c.Log, clock: c.Clock}
 	r.id = c.Propose(ledger.CommandProposed{Policies: []string{"ask"}, Command: ledger.CommandStarted{
 		Reason: "Empty", Method: "emptiness", Candidates: []ledger.Candidate{{Node: "a", Claim: "a-claim", NodePool: "p", Price: 96_000}}, PriceBefore: 96_000}})
 	c.Read()

@@ -154,7 +154,27 @@ func (a *API) commands(_ context.Context, q *question) (any, error) {
 	if state != "" {
 		list = slices.DeleteFunc(list, func(c overview.CommandLine) bool { return !strings.EqualFold(c.State, state) })
 	}
-	return Commands{Items: list[:min(len(list), limitMax)]}, nil
+	limit := limitMax
+	if q.text("limit") != "" {
+		if limit, err = q.limit(); err != nil {
+			return nil, err
+		}
+	}
+	out := Commands{Total: len(list)}
+	if c := q.text("cursor"); c != "" {
+		at, id, _ := strings.Cut(c, "/")
+		began, err := time.Parse(time.RFC3339Nano, at)
+		if err != nil {
+			return nil, bad("cursor %q is not one of a page of commands", c)
+		}
+		list = slices.DeleteFunc(list, func(c overview.CommandLine) bool { return cmp.Or(c.At.Compare(began), cmp.Compare(c.ID, id)) <= 0 })
+	}
+	if out.Items = list; len(list) > limit {
+		out.Items = list[:limit]
+		last := &list[limit-1]
+		out.Next = last.At.Format(time.RFC3339Nano) + "/" + last.ID
+	}
+	return out, nil
 }
 
 func (a *API) plan(ctx context.Context, q *question) (any, error) {

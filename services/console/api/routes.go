@@ -100,9 +100,11 @@ type Summary struct {
 	Sentences []string  `json:"sentences"`
 }
 
-// Commands that run or wait for approval.
+// Commands is a page of those that run or wait for approval.
 type Commands struct {
 	Items []overview.CommandLine `json:"items"`
+	Next  string                 `json:"next,omitempty"`
+	Total int                    `json:"total"`
 }
 
 // Rollouts of drifted nodes in waves.
@@ -178,7 +180,8 @@ var routes = []route{
 		parameters: []parameter{{name: "kind", about: "kind of the object", values: view.Kinds}, {name: "name", about: "NAME, or NAMESPACE/NAME"}},
 		result:     view.Story{}, answer: (*API).why},
 	{method: http.MethodGet, path: "/commands", id: "listCommands", summary: "Commands that run, or wait for approval, oldest first", right: access.Read,
-		parameters: []parameter{{name: "state", about: "only those in this state", values: overview.CommandStates}}, result: Commands{}, answer: (*API).commands},
+		parameters: []parameter{{name: "limit", about: "items of a page, at most 500, which it is if it is missing", integer: true}, cursor,
+			{name: "state", about: "only those in this state", values: overview.CommandStates}}, result: Commands{}, answer: (*API).commands},
 	{method: http.MethodGet, path: "/rollouts", id: "listRollouts", summary: "Roll-outs of drifted nodes in waves, by NodePool", right: access.Read, result: Rollouts{},
 		answer: (*API).rollouts},
 	{method: http.MethodPost, path: "/rollouts/{id}/resume", id: "resumeRollout", summary: "Let a halted roll-out begin anew", right: access.Approve,

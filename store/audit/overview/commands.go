@@ -1,6 +1,7 @@
 package overview
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -50,7 +51,7 @@ func Commands(l *ledger.Ledger) []CommandLine {
 		x.Record = c.Seq
 		list = append(list, x)
 	}
-	slices.SortStableFunc(list, func(a, b CommandLine) int { return a.At.Compare(b.At) })
+	slices.SortFunc(list, func(a, b CommandLine) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
 	return list
 }
 
