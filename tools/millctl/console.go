@@ -107,25 +107,35 @@ func (f filter) logByConsole(ctx context.Context, t *target, out io.Writer) erro
 			query.Set("until", f.until.String())
 		}
 		query.Set("limit", strconv.Itoa(pageSize))
-		rows, last, err := allPages(ctx, c, query)
-		if err != nil {
-			return err
-		}
-		for i := len(rows) - 1; i >= 0; i-- {
-			if err := f.printRow(out, &rows[i]); err != nil {
+		for seen := uint64(0); ; {
+			rows, last, more, err := c.Rows(ctx, query, seen)
+			if err != nil {
+				return err
+			}
+			if more {
+				fmt.Fprintf(os.Stderr, "millctl: those before record %d are left out: choose with --since, --kind or --object\n", rows[len(rows)-1].Seq)
+			}
+			for i := len(rows) - 1; i >= 0; i-- {
+				if err := f.printRow(out, &rows[i]); err != nil {
+					return err
+				}
+			}
+			if !f.follow {
+				return nil
+			}
+			seen = max(seen, last)
+			err = c.Tail(ctx, tailed, seen, func(data []byte) error {
+				row := &index.Row{}
+				if err := json.Unmarshal(data, row); err != nil {
+					return fmt.Errorf("decode record: %w", err)
+				}
+				seen = max(seen, row.Seq)
+				return f.printRow(out, row)
+			})
+			if !errors.Is(err, remote.ErrMissed) { // else it is in the pages
 				return err
 			}
 		}
-		if !f.follow {
-			return nil
-		}
-		return c.Tail(ctx, tailed, last, func(data []byte) error {
-			row := &index.Row{}
-			if err := json.Unmarshal(data, row); err != nil {
-				return fmt.Errorf("decode record: %w", err)
-			}
-			return f.printRow(out, row)
-		})
 	})
 }
 
@@ -137,32 +147,6 @@ func kindNamed(name string) (string, error) {
 		}
 	}
 	return "", fmt.Errorf("--kind %s: there is no such kind of records", name)
-}
-
-// logRowsMax bounds the records that the console is asked for.
-const logRowsMax = 100_000
-
-// allPages reads all pages of records, newest first, and the head of the log before the first one was
-// made.
-func allPages(ctx context.Context, c *remote.Client, query url.Values) (rows []index.Row, last uint64, err error) {
-	for {
-		page := &api.Decisions{}
-		if err := c.Get(ctx, "/decisions", query, page); err != nil {
-			return nil, 0, err
-		}
-		if last == 0 {
-			last = page.Head
-		}
-		rows = append(rows, page.Items...)
-		if page.Next == "" {
-			return rows, last, nil
-		}
-		if len(rows) >= logRowsMax {
-			fmt.Fprintf(os.Stderr, "millctl: those before record %d are left out: choose with --since, --kind or --object\n", rows[len(rows)-1].Seq)
-			return rows, last, nil
-		}
-		query.Set("cursor", page.Next)
-	}
 }
 
 func (f filter) printRow(out io.Writer, r *index.Row) error {

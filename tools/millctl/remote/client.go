@@ -166,8 +166,12 @@ func (c *Client) sign(request *http.Request) {
 	}
 }
 
+// ErrMissed: the console does not send all records that follow the last one that it has sent.
+var ErrMissed = errors.New("records were missed")
+
 // Tail calls fn with each new record until ctx ends. It comes back after a stream that ended, from where that
-// one was; after triesMax streams in a row without a record it gives up.
+// one was; after triesMax streams in a row without a record it gives up. It returns ErrMissed if the records
+// after the last one that fn was called with have to be read by page.
 func (c *Client) Tail(ctx context.Context, query url.Values, after uint64, fn func(data []byte) error) error {
 	for failures := 0; ; {
 		last, err := c.follow(ctx, query, after, fn)
@@ -175,7 +179,7 @@ func (c *Client) Tail(ctx context.Context, query url.Values, after uint64, fn fu
 			return nil
 		}
 		var refused *Refused
-		if errors.As(err, &refused) && refused.Status != http.StatusServiceUnavailable && refused.Status != http.StatusTooManyRequests || errors.Is(err, errCalled) {
+		if errors.As(err, &refused) && refused.Status != http.StatusServiceUnavailable && refused.Status != http.StatusTooManyRequests || errors.Is(err, errCalled) || errors.Is(err, ErrMissed) {
 			return err
 		}
 		if failures++; last > after || err == nil {
@@ -230,6 +234,10 @@ func events(body io.Reader, fn func(data []byte) error) (last uint64, err error)
 	for lines.Scan() {
 		name, value, _ := strings.Cut(lines.Text(), ": ")
 		switch name {
+		case "event":
+			if value == "lost" {
+				return last, ErrMissed
+			}
 		case "id":
 			id, _ = strconv.ParseUint(value, 10, 64)
 		case "data":
