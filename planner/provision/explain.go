@@ -2,6 +2,7 @@ package provision
 
 import (
 	"encoding/json"
+	"slices"
 
 	"millwright/planner"
 	"millwright/planner/ledger"
@@ -89,9 +90,6 @@ func explainBuffers(s *planner.Snapshot, verdicts []PodVerdict) []BufferExplanat
 	var list []BufferExplanation
 	at := map[string]int{}
 	for _, b := range s.Buffers() {
-		if len(list) == buffersShown {
-			break
-		}
 		at[b.Key()] = len(list)
 		list = append(list, BufferExplanation{Buffer: b.Key(), Replicas: b.Replicas, Problem: b.Message})
 	}
@@ -104,7 +102,7 @@ func explainBuffers(s *planner.Snapshot, verdicts []PodVerdict) []BufferExplanat
 		x := &list[n]
 		switch {
 		case len(v.Reasons) > 0:
-			if x.Refused++; x.Refused == 1 && n < reasonsShown {
+			if x.Refused++; x.Refused == 1 {
 				x.Reasons = v.Reasons[:min(len(v.Reasons), reasonsShown)]
 			}
 		case v.NewClaim > 0:
@@ -114,6 +112,15 @@ func explainBuffers(s *planner.Snapshot, verdicts []PodVerdict) []BufferExplanat
 		default:
 			x.Nodes++
 		}
+	}
+	return list
+}
+
+// recorded are the CapacityBuffers that an explanation has room for.
+func recorded(all []BufferExplanation) []BufferExplanation {
+	list := slices.Clone(all[:min(len(all), buffersShown)])
+	for i := reasonsShown; i < len(list); i++ {
+		list[i].Reasons = nil
 	}
 	return list
 }

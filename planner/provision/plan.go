@@ -125,7 +125,7 @@ func decide(snap *planner.Snapshot, s *solve.Solver, why *refusal.Explainer) (*p
 		d.payload.Refused = append(d.payload.Refused, *d.refused[digest])
 	}
 	d.payload.Plain = d.solver.Plain
-	d.explain.Buffers = d.round.Buffers
+	d.explain.Buffers = recorded(d.round.Buffers)
 	d.explain.fit()
 	kind := ledger.KindProvisioningPlanned
 	if len(d.payload.Widened) > 0 {

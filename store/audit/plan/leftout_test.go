@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -29,5 +30,26 @@ func TestWhatIsLeftOutIsSaid(t *testing.T) {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing:\n%.2000s", want, out.String())
 		}
+	}
+}
+
+// A plan lists every CapacityBuffer, however many there are.
+func TestAllCapacityBuffersAreListed(t *testing.T) {
+	const n = 60
+	text := defaultPool + "---\napiVersion: v1\nkind: PodTemplate\nmetadata: {name: t}\ntemplate: {spec: {containers: [{name: c, resources: {requests: {cpu: 6400}}}]}}\n"
+	for i := range n {
+		text += fmt.Sprintf("---\napiVersion: %s/v1beta1\nkind: CapacityBuffer\nmetadata: {name: b%02d}\nspec: {podTemplateRef: {name: t}, replicas: 1}\n", bufferv1beta1.Group, i)
+	}
+	cfg := configOf(Text("in.yaml", text))
+	cfg.FeatureGates = "CapacityBuffer=true"
+	r, err := Run(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Buffers) != n {
+		t.Fatalf("%d of %d are listed", len(r.Buffers), n)
+	}
+	if last := r.Buffers[n-1]; last.Name != "default/b59" || last.Unschedulable != 1 || last.Reason == "" {
+		t.Errorf("the last one is %+v", last)
 	}
 }
