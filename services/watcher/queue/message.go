@@ -21,8 +21,6 @@ const (
 	bodyMax   = 2 << 10
 	detailMax = 100
 	idMax     = 64
-	// entitiesMax bounds the instances of one message.
-	entitiesMax = 1000
 )
 
 // envelope is an EventBridge event.
@@ -83,7 +81,7 @@ func parse(body string) (kind string, about []events.Interruption, err error) {
 	ids := []string{d.InstanceID}
 	if kind == events.ScheduledChange {
 		ids = ids[:0]
-		for _, entity := range d.AffectedEntities[:min(len(d.AffectedEntities), entitiesMax)] {
+		for _, entity := range d.AffectedEntities { // as many as a message of SQS has room for
 			ids = append(ids, entity.EntityValue)
 		}
 	}

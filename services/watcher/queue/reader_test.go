@@ -313,6 +313,19 @@ func TestThousandsOfMessages(t *testing.T) {
 	}
 }
 
+// A message of AWS Health is about all the instances that it names.
+func TestAMessageAboutThousandsOfInstances(t *testing.T) {
+	const n = 3000
+	var entities []string
+	for i := range n {
+		entities = append(entities, fmt.Sprintf(`{"entityValue":"i-%017x"}`, i))
+	}
+	kind, about, err := parse(event("7", "aws.health", health, `{"service":"EC2","eventTypeCategory":"scheduledChange","affectedEntities":[`+strings.Join(entities, ",")+`]}`))
+	if kind != events.ScheduledChange || len(about) != n || err != nil {
+		t.Errorf("%s about %d of %d instances, %v", kind, len(about), n, err)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add(spotWarningOf("1"))
 	f.Add(event("6", "aws.health", health, `{"service":"EC2","eventTypeCategory":"scheduledChange","affectedEntities":[{"entityValue":"i-01234567"}]}`))
