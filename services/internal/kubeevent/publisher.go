@@ -1,6 +1,7 @@
 package kubeevent
 
 import (
+	"context"
 	"crypto/sha256"
 	"strings"
 	"sync"
@@ -8,8 +9,10 @@ import (
 
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	coordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/utils/lru"
@@ -23,6 +26,8 @@ const (
 
 	dedupeDefault = 2 * time.Minute
 	rememberedMax = 16384
+	// getTimeout bounds asking for the UID of an object.
+	getTimeout = 5 * time.Second
 )
 
 // Sink takes an event for an object; record.EventRecorder has this method.
@@ -56,8 +61,28 @@ func New(sink Sink, clock func() time.Time) *Publisher {
 // when the API server cannot take them as fast as they come.
 func NewRecorder(core kubernetes.Interface, scheme *runtime.Scheme) (Sink, func()) {
 	broadcaster := record.NewBroadcaster()
-	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: core.CoreV1().Events("")})
+	broadcaster.StartRecordingToSink(identified{&typedcorev1.EventSinkImpl{Interface: core.CoreV1().Events("")}, core.CoordinationV1()})
 	return broadcaster.NewRecorder(scheme, corev1.EventSource{Component: Component}), broadcaster.Shutdown
+}
+
+// identified gives events about a Lease its UID, by which kubectl describe finds them: who publishes them
+// knows its name alone.
+type identified struct {
+	record.EventSink
+	leases coordinationv1.LeasesGetter
+}
+
+// Create writes an event. The recorder calls it from a goroutine of its own.
+func (s identified) Create(e *corev1.Event) (*corev1.Event, error) {
+	if o := &e.InvolvedObject; o.Kind == "Lease" && o.UID == "" {
+		ctx, cancel := context.WithTimeout(context.Background(), getTimeout)
+		defer cancel()
+		if lease, err := s.leases.Leases(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{}); err == nil { // else it is better told without
+			e = e.DeepCopy()
+			e.InvolvedObject.UID = lease.UID
+		}
+	}
+	return s.EventSink.Create(e)
 }
 
 // Publish hands the event on unless it repeats one or there are too many of its reason.
