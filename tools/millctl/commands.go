@@ -17,6 +17,7 @@ import (
 	"millwright/services/console/api"
 	"millwright/store/audit/orders"
 	"millwright/store/audit/overview"
+	"millwright/tools/millctl/arguments"
 	"millwright/tools/millctl/screen"
 )
 
@@ -103,7 +104,7 @@ func printCommands(out io.Writer, list []overview.CommandLine, wide bool) error 
 func approveCommand(t *target) *cobra.Command {
 	o := order{}
 	cmd := &cobra.Command{
-		Use: "approve ID --reason TEXT", Short: "Approve a proposed command", Args: cobra.ExactArgs(1),
+		Use: "approve ID --reason TEXT", Short: "Approve a proposed command", Args: arguments.Exactly(1),
 		ValidArgsFunction: t.completeCommands,
 		Long: `Approve lets a command go on that a DisruptionPolicy makes wait. Who approved it and why stands in the record. The disruptor
 works the command out anew on what it sees then: it starts it, or ends the proposal and says what has changed
@@ -122,7 +123,7 @@ works the command out anew on what it sees then: it starts it, or ends the propo
 func rejectCommand(t *target) *cobra.Command {
 	o, life := order{}, 24*time.Hour
 	cmd := &cobra.Command{
-		Use: "reject ID --reason TEXT", Short: "Reject a proposed command", Args: cobra.ExactArgs(1),
+		Use: "reject ID --reason TEXT", Short: "Reject a proposed command", Args: arguments.Exactly(1),
 		ValidArgsFunction: t.completeCommands,
 		Long:              `Reject ends a proposal. Its nodes are not proposed again for the same reason until --for has passed.`,
 		RunE: func(cmd *cobra.Command, args []string) error {

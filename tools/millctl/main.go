@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"millwright/services/version"
+	"millwright/tools/millctl/arguments"
 	"millwright/tools/millctl/remote"
 	"millwright/tools/millctl/screen"
 )
@@ -49,7 +50,10 @@ func run(args []string) int {
 		name = "millctl"
 	}
 	root.SetArgs(rest)
-	err := root.ExecuteContext(ctx)
+	err := arguments.Misspelt(root, rest)
+	if err == nil {
+		err = root.ExecuteContext(ctx)
+	}
 	var status exitStatus
 	if err != nil && !errors.As(err, &status) {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
@@ -84,7 +88,7 @@ func command() *cobra.Command {
 		Use:   "millctl",
 		Short: "Stop, explain, replay and verify Millwright",
 		Long: `millctl asks the console of the cluster that the kubeconfig names, as kubectl would (--kubeconfig, --context): why, log, status, commands,
-rollouts, health, replay, verify, bundle, plan --server, approve, reject, stop and resume need no more. It goes there through the API server, and with your rights (docs/console.md).
+rollouts, health, replay, verify, bundle, shadow report, plan --server, approve, reject, stop and resume need no more. It goes there through the API server, and with your rights (docs/console.md).
 
 Or it reads the event log (what was decided, done, and why) and the observation stream (what was seen) themselves, which all
 commands can: --data-dir for ` + "`millwright all`" + `, running or not; --etcd-endpoints and --nats-url for services with an external etcd

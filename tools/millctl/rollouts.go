@@ -16,6 +16,7 @@ import (
 	"millwright/services/console/api"
 	"millwright/store/audit/orders"
 	"millwright/store/audit/overview"
+	"millwright/tools/millctl/arguments"
 	"millwright/tools/millctl/remote"
 	"millwright/tools/millctl/screen"
 )
@@ -99,7 +100,7 @@ func shortened(target string, wide bool) string {
 func resumeRolloutCommand(t *target) *cobra.Command {
 	o := order{}
 	cmd := &cobra.Command{
-		Use: "resume NODEPOOL --reason TEXT", Short: "Let a halted roll-out begin anew", Args: cobra.ExactArgs(1), ValidArgsFunction: t.completeRollouts,
+		Use: "resume NODEPOOL --reason TEXT", Short: "Let a halted roll-out begin anew", Args: arguments.Exactly(1), ValidArgsFunction: t.completeRollouts,
 		Long: `Resume lets a roll-out begin anew, with its first wave, that halted because a replacement failed. Who resumed it and why stands in
 the record.`,
 		RunE: func(cmd *cobra.Command, args []string) (err error) {

@@ -13,6 +13,7 @@ import (
 	"millwright/planner/ledger"
 	"millwright/services/console/api"
 	"millwright/store/audit/orders"
+	"millwright/tools/millctl/arguments"
 )
 
 // order is what an operator wants.
@@ -21,7 +22,7 @@ type order struct{ by, why string }
 func stopCommand(t *target) *cobra.Command {
 	o := order{}
 	cmd := &cobra.Command{
-		Use: "stop voluntary|all --reason TEXT", Short: "Stop the services from acting, until resume", Args: cobra.ExactArgs(1),
+		Use: "stop voluntary|all --reason TEXT", Short: "Stop the services from acting, until resume", Args: arguments.Exactly(1),
 		Long: `Stop is in effect within a second in every service, running or started later, and is recorded with who and why.
 
 voluntary: no new disruption command; commands that have not begun to delete nodes are rolled back, others pause with

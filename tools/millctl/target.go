@@ -118,7 +118,7 @@ func (t *target) open(ctx context.Context) (*session, error) {
 	defer cancel()
 	log, err := etcdlog.Open(ctx, etcdlog.Config{Client: client, Cluster: t.cluster, MustExist: true})
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("open the log of cluster %s: %w", t.cluster, err), s.Close())
+		return nil, errors.Join(fmt.Errorf("open the log of cluster %s at %s: %w", t.cluster, strings.Join(endpoints, ", "), err), s.Close())
 	}
 	s.log, s.database, s.elector = log, log, etcdlog.NewElector(client, t.cluster)
 	s.closers = append(s.closers, log.Close)

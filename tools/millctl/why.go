@@ -19,6 +19,7 @@ import (
 	"millwright/services/console/view"
 	"millwright/store"
 	"millwright/store/audit"
+	"millwright/tools/millctl/arguments"
 	"millwright/tools/millctl/remote"
 	"millwright/tools/millctl/screen"
 )
@@ -38,7 +39,7 @@ func whyCommand(t *target) *cobra.Command {
 			if len(args) == 0 && cmd.Flags().Changed("since") {
 				return nil
 			}
-			return cobra.ExactArgs(2)(cmd, args)
+			return arguments.Exactly(2)(cmd, args)
 		},
 		ValidArgsFunction: t.completeNames,
 		Long: `Why prints the chain of an object, oldest first: what was seen, what was decided, which options were rejected

@@ -34,7 +34,9 @@ type Settings struct {
 	NATSURL       string
 	// Security of the connections to both.
 	transport.Security
-	DataDir  string
+	DataDir string
+	// embeds: it may have a DataDir.
+	embeds   bool
 	Identity string
 	Mode     string
 
@@ -234,6 +236,7 @@ func (s *Settings) BindRetention(f *pflag.FlagSet) {
 
 // BindEmbedded defines the flags of the process that can hold all servers itself.
 func (s *Settings) BindEmbedded(f *pflag.FlagSet) {
+	s.embeds = true
 	f.Int64Var(&s.EtcdQuotaBytes, "etcd-quota-bytes", EtcdQuotaDefault, "size of the embedded etcd's database at which it takes no more writes")
 	f.StringVar(&s.DataDir, "data-dir", "", "keep the log and the stream in embedded servers under this directory")
 }
@@ -284,7 +287,11 @@ func (s *Settings) ValidateLog() error {
 		errs = append(errs, errors.New("missing --cluster-name (CLUSTER_NAME)"))
 	}
 	if s.DataDir == "" && len(s.EtcdEndpoints) == 0 {
-		errs = append(errs, errors.New("missing --etcd-endpoints (ETCD_ENDPOINTS)"))
+		missing := "missing --etcd-endpoints (ETCD_ENDPOINTS)"
+		if s.embeds {
+			missing = "missing --data-dir (DATA_DIR), or --etcd-endpoints and --nats-url (ETCD_ENDPOINTS, NATS_URL)"
+		}
+		errs = append(errs, errors.New(missing))
 	}
 	if bucket.Is(s.ArchiveDir) {
 		if _, err := bucket.Parse(s.ArchiveDir); err != nil {
@@ -304,7 +311,7 @@ func (s *Settings) Validate() error {
 	}
 	refuse(s.DataDir != "" && (len(s.EtcdEndpoints) > 0 || s.NATSURL != ""),
 		"--data-dir goes with neither --etcd-endpoints nor --nats-url")
-	refuse(s.DataDir == "" && s.NATSURL == "", "missing --nats-url (NATS_URL)")
+	refuse(s.DataDir == "" && s.NATSURL == "" && (!s.embeds || len(s.EtcdEndpoints) > 0), "missing --nats-url (NATS_URL)")
 	if _, err := parseModes(s.Mode); err != nil {
 		errs = append(errs, err)
 	}

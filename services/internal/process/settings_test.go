@@ -52,6 +52,7 @@ func TestSettings(t *testing.T) {
 			env: map[string]string{"METRICS_PORT": "x", "RESERVED_ENIS": "y"}, refused: "RESERVED_ENIS"},
 		"a cluster name is required":                   {args: []string{"--data-dir=/d"}, refused: "CLUSTER_NAME"},
 		"without a data directory etcd is required":    {args: []string{"--cluster-name=c", "--nats-url=n"}, refused: "ETCD_ENDPOINTS"},
+		"without either a data directory will do":      {args: []string{"--cluster-name=c"}, refused: "missing --data-dir (DATA_DIR), or --etcd-endpoints and --nats-url"},
 		"without a data directory NATS is required":    {args: []string{"--cluster-name=c", "--etcd-endpoints=e"}, refused: "NATS_URL"},
 		"embedded and external do not mix":             {args: with("--nats-url=n"), refused: "--data-dir goes with neither"},
 		"an unknown mode is refused":                   {args: with("--mode=dry"), refused: `not "dry"`},

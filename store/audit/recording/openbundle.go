@@ -50,7 +50,7 @@ var (
 func OpenBundle(file string) (*Bundle, error) {
 	z, err := zip.OpenReader(file)
 	if err != nil {
-		return nil, fmt.Errorf("open bundle: %w", err)
+		return nil, fmt.Errorf("open bundle %s: %w", file, err)
 	}
 	b := &Bundle{file: &z.Reader, closer: z}
 	if err := b.read(); err != nil {
