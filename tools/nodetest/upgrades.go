@@ -109,7 +109,7 @@ func (n *node) helm(ctx context.Context, args ...string) error {
 
 // upgrade to another build, of which some kinds of records are new.
 func (n *node) upgrade(ctx context.Context) error {
-	return n.helm(ctx, "upgrade", "millwright", "deploy/charts/millwright", "--namespace", namespace, "--skip-crds", "--reuse-values",
+	return n.helm(ctx, "upgrade", "millwright", "deploy/charts/millwright", "--namespace", namespace, "--skip-crds", "--reset-then-reuse-values",
 		"--set", "controller.image.tag=dev", "--wait", "--timeout", rolloutLimit)
 }
 
