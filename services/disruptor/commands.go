@@ -226,21 +226,26 @@ func commandKey(id string) string { return "command/" + id }
 
 // finish deletes the candidates' NodeClaims, and then records that their deletion was accepted. Who ends
 // between both deletes again what is still there: it is counted by who records. What was gone before is not.
+// One whose deletion is refused holds up none of the others.
 func (s *Service) finish(c command) {
 	s.startEffect(commandKey(c.ID), "finish "+c.ID, deleteTimeout, func(ctx context.Context) error {
 		var deleted []ledger.Candidate
+		var refused []error
 		for _, candidate := range c.Started.Candidates {
 			if err := s.unlessStopped("delete nodeclaim " + candidate.Claim); err != nil {
 				return err
 			}
 			err := s.kube.DeleteNodeClaim(ctx, candidate.Claim, candidate.ClaimUID)
 			if err := ignore(err, kube.NotFound, kube.Conflict); err != nil {
-				return fmt.Errorf("delete nodeclaim %s: %w", candidate.Claim, err)
+				refused = append(refused, fmt.Errorf("delete nodeclaim %s: %w", candidate.Claim, err))
 			}
 			if err == nil {
 				deleted = append(deleted, candidate)
 				s.tellTerminating(c.Started.Reason, candidate)
 			}
+		}
+		if err := errors.Join(refused...); err != nil {
+			return err
 		}
 		aggregate := ledger.CommandAggregate(c.ID)
 		_, err := s.host.Outcome(ctx, service.Outcome{Kind: ledger.KindCommandSucceeded, Payload: &ledger.CommandSucceeded{ID: c.ID},

@@ -515,3 +515,24 @@ func TestAProposalExpires(t *testing.T) {
 		}
 	})
 }
+
+// A NodeClaim whose deletion is refused, as by an admission policy, holds up none of the command's others.
+func TestARefusedDeletionHoldsUpNoOther(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
+		r.AddNode("free", "general")
+		r.Kube.Fail["delete empty-claim"] = errors.New("denied by policy")
+		r.Settle(s, 5*time.Second)
+		started := r.Entries(ledger.KindCommandStarted)
+		if len(started) != 1 || len(started[0].Payload.(*ledger.CommandStarted).Candidates) != 2 {
+			t.Fatalf("commands started: %+v", started)
+		}
+		if r.Kube.GetClaim("free-claim").DeletionTimestamp == nil {
+			t.Error("the other claim was not deleted")
+		}
+		delete(r.Kube.Fail, "delete empty-claim")
+		r.Settle(s, 15*time.Second)
+		if r.Kube.GetClaim("empty-claim").DeletionTimestamp == nil || len(r.Entries(ledger.KindCommandSucceeded)) != 1 {
+			t.Errorf("records %v, want the command to succeed when nothing is refused any more", r.Kinds())
+		}
+	})
+}
