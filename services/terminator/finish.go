@@ -74,15 +74,13 @@ func (s *Service) evictListed(ctx context.Context, p *plan, step drain.Step) err
 	if err := s.noteListed(ctx, p, step); err != nil {
 		return err
 	}
-	for _, ref := range drain.Refs(step.Evict) {
-		if !p.running[ref.UID] && s.retries.Due("evict/"+string(ref.UID), s.host.Now()) {
-			if err := s.evictNow(ctx, p, ref); err != nil {
-				return err
-			}
-		}
-	}
 	for _, d := range step.Delete {
 		s.delete(p, deletion{ref: drain.Ref(d.Pod), granted: d.GraceSeconds, asked: graceOf(d)})
+	}
+	for _, ref := range drain.Refs(step.Evict) {
+		if !p.running[ref.UID] {
+			s.evict(p, ref)
+		}
 	}
 	return nil
 }

@@ -333,6 +333,24 @@ func TestAPodTheWorldNeverKnowsIsEvicted(t *testing.T) {
 	})
 }
 
+// A webhook that refuses one eviction, or hangs, holds up neither the others nor what the deadline demands.
+func TestARefusedEvictionHoldsUpNoOther(t *testing.T) {
+	run(t, ledger.ModeActive, 2*time.Minute, func(r *hosttest.Rig, s *terminator.Service) {
+		r.Kube.Blind = true // the World never knows the pods
+		r.Kube.Put(bound("a"), bound("b"))
+		r.Kube.Blind = false
+		r.Kube.Fail["evict default/a"] = errors.New("denied by policy")
+		r.Settle(s, 40*time.Second)
+		if r.Kube.Called("evict default/b") != 1 {
+			t.Errorf("b was not evicted: calls %q", r.Kube.Calls)
+		}
+		r.Settle(s, 2*time.Minute)
+		if !slices.ContainsFunc(r.Kube.Calls, func(c string) bool { return strings.HasPrefix(c, "delete[") && strings.HasSuffix(c, " default/a") }) {
+			t.Errorf("a was not deleted at the deadline: calls %q", r.Kube.Calls)
+		}
+	})
+}
+
 func TestPodsThatStayAreNamedInTheRecord(t *testing.T) {
 	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
 		r.Kube.Put(plannertest.DaemonPod("agent", "n", plannertest.Toleration(karpv1.DisruptedTaintKey)))
