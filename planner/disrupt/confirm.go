@@ -11,6 +11,7 @@ import (
 	"millwright/planner/claim"
 	"millwright/planner/disrupt/internal/gone"
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 )
 
 // Outcome of a confirmation.
@@ -77,9 +78,11 @@ func Confirm(s *planner.Snapshot, cmd *ledger.Command) Verdict {
 		return Verdict{Outcome: Rollback, Reason: fmt.Sprintf("replacement %s was deleted", name), Failing: []string{pool}}
 	}
 	var waiting []string
+	var unmarked []ledger.DroppedNode
 	for _, n := range rest {
 		if !Marked(n.Node.Object, s.Ledger.LogID(), cmd.Seq) {
 			waiting = append(waiting, n.Name)
+			unmarked = append(unmarked, ledger.DroppedNode{Node: n.Name, Claim: n.ClaimName(), Reason: "does not show the command's mark"})
 		}
 	}
 	check := newValidation(s, cmd)
@@ -99,6 +102,8 @@ func Confirm(s *planner.Snapshot, cmd *ledger.Command) Verdict {
 		return Verdict{Outcome: Confirmed}
 	case s.Now.Sub(cmd.At) > commandTimeout:
 		return Verdict{Outcome: Rollback, Reason: "command reached timeout", Rejection: RejectedUnknown}
+	case s.Now.Sub(cmd.At) > markTimeout && len(waiting) < len(rest) && len(cmd.Started.Replacements) == 0 && s.Options.Revision >= options.Revision3:
+		return Verdict{Outcome: Reduced, Dropped: unmarked, Rejection: RejectedUnknown}
 	}
 	return Verdict{Outcome: Wait, Waiting: waiting}
 }
@@ -238,8 +243,7 @@ func commandSubjects(cmd *ledger.Command) []string {
 	for _, c := range cmd.Started.Candidates {
 		list = append(list, "claim/"+c.Claim, "node/"+c.Node)
 	}
-	slices.Sort(list)
-	return slices.Compact(list)
+	return sorted(list)
 }
 
 // Remaining returns the candidates that are neither gone nor being deleted for another reason.

@@ -369,6 +369,9 @@ func (p *pass) byPools(nodes map[string][]*planner.StateNode) []*planner.StateNo
 // commandTimeout ends a command whose taints don't show in the World, or whose replacements are not ready.
 const commandTimeout = 10 * time.Minute
 
+// markTimeout is how long the nodes of a command whose taints show wait for those of the others.
+const markTimeout = time.Minute
+
 // decision to start a command, or to ask for it where a policy demands that.
 func (p *pass) decision(started *ledger.CommandStarted, x Explanation) *planner.Decision {
 	started.SearchFrom = p.from

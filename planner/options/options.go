@@ -138,6 +138,9 @@ const (
 	//     for one which is not made yet, is not excluded for the pod within five minutes; another node not
 	//     within one minute, if the pod has such volumes.
 	Revision2
+	// Revision3:
+	//   - A command without replacements goes on without nodes that do not show its mark within a minute.
+	Revision3
 	revisionsEnd
 	// PresentRevision is what services plan by.
 	PresentRevision = revisionsEnd - 1
