@@ -140,6 +140,7 @@ const (
 	Revision2
 	// Revision3:
 	//   - A command without replacements goes on without nodes that do not show its mark within a minute.
+	//   - For Balanced NodePools the pods count that would be moved, in the totals as in what a command takes.
 	Revision3
 	revisionsEnd
 	// PresentRevision is what services plan by.

@@ -34,9 +34,13 @@ func Totals(s *planner.Snapshot, price func(*planner.StateNode) int64) map[strin
 			totals[pool.Name] = Total{}
 		}
 	}
-	// Pods of all kinds but DaemonSets', be they leaving; those that have ended disturb nobody.
-	costs := func(pod *world.Pod) bool {
-		return !pod.Class.DaemonSetOwned() && (s.Options.Revision < options.Revision1 || !pod.Terminal())
+	// The pods that a command which takes the node would move.
+	costs := planner.IsReschedulable
+	if s.Options.Revision < options.Revision3 {
+		// Pods of all kinds but DaemonSets', be they leaving; those that have ended disturb nobody.
+		costs = func(pod *world.Pod) bool {
+			return !pod.Class.DaemonSetOwned() && (s.Options.Revision < options.Revision1 || !pod.Terminal())
+		}
 	}
 	for _, n := range s.StateNodes() {
 		if b, ok := totals[n.NodePool]; ok && n.Claim != nil {
