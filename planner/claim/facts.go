@@ -105,7 +105,7 @@ func FactsOfNode(n *corev1.Node, o *karpv1.NodeClaim, drained bool) NodeFacts {
 	return NodeFacts{
 		Name: n.Name, UID: n.UID, Deleting: !n.DeletionTimestamp.IsZero(), Drained: drained,
 		Finalizer:  slices.Contains(n.Finalizers, karpv1.TerminationFinalizer),
-		Registered: IsRegistered(n), Bare: isBare(n, o), Ready: isReady(n), Pending: PendingOf(n, o),
+		Registered: IsRegistered(n), Bare: isBare(n, o), Open: !IsHeld(n) && MissesUnregisteredTaint(n), Ready: isReady(n), Pending: PendingOf(n, o),
 	}
 }
 
@@ -150,6 +150,10 @@ func IsRegistered(n *corev1.Node) bool {
 func IsHeld(n *corev1.Node) bool {
 	return IsRegistered(n) || slices.Contains(n.Finalizers, karpv1.TerminationFinalizer)
 }
+
+// IsDrained reports that the pods of the Node are evicted before its instance is ended: it is one of ours, or
+// may have pods although it is not registered.
+func IsDrained(n *corev1.Node) bool { return IsHeld(n) || MissesUnregisteredTaint(n) }
 
 // Managed reports that the NodeClaim refers to an EC2NodeClass.
 func Managed(o *karpv1.NodeClaim) bool { return nodepool.SupportedClass(o.Spec.NodeClassRef) }

@@ -146,7 +146,9 @@ type NodeFacts struct {
 	// Registered: the label is there and the unregistered taint is not.
 	Registered bool `json:"registered,omitempty"`
 	// Bare: nothing on it is of registration, neither finalizer nor owner nor label.
-	Bare  bool `json:"bare,omitempty"`
+	Bare bool `json:"bare,omitempty"`
+	// Open: it is not registered, and nothing keeps pods off it.
+	Open  bool `json:"open,omitempty"`
 	Ready bool `json:"ready,omitempty"`
 	// Pending says why the node is not initialized yet; nil if nothing is missing.
 	Pending *Pending `json:"pending,omitempty"`

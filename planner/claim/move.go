@@ -203,7 +203,7 @@ func Deadline(in Input, gracePeriod time.Duration) time.Time {
 }
 
 func (v view) hasLivingNodes() bool {
-	return slices.ContainsFunc(v.held(), func(n NodeFacts) bool { return !n.Deleting })
+	return slices.ContainsFunc(v.Nodes, func(n NodeFacts) bool { return n.toDrain() && !n.Deleting })
 }
 
 // confirmable: the instance is gone, and no Node that still runs waits for its drain.

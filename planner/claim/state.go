@@ -111,9 +111,13 @@ func (v view) held() []NodeFacts {
 	return held
 }
 
-// drained reports that no held Node has pods to wait for.
+// toDrain: it stays until we release it, or it joined without the taint that keeps pods off until it is
+// registered, so that it may have some.
+func (n NodeFacts) toDrain() bool { return n.Finalizer || n.Registered || n.Open }
+
+// drained reports that no Node has pods to wait for.
 func (v view) drained() bool {
-	return !slices.ContainsFunc(v.held(), func(n NodeFacts) bool { return !n.Drained })
+	return !slices.ContainsFunc(v.Nodes, func(n NodeFacts) bool { return n.toDrain() && !n.Drained })
 }
 
 // vanished reports that EC2 has no instance any more and that no kubelet says otherwise.

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
@@ -163,6 +164,27 @@ func TestANodeWithoutFinalizerIsDrained(t *testing.T) {
 	r.run("claim closed", r.closed(name))
 	if len(r.kube.nodes) != 0 {
 		t.Errorf("left over: %v", r.kube.describe())
+	}
+}
+
+// Without the taint a Node may have pods before it is registered; they are evicted as those of any other.
+func TestANodeThatJoinsWithoutTheTaintWhileItsClaimGoesIsDrained(t *testing.T) {
+	for name, taints := range map[string][]corev1.Taint{"without": nil, "with": {karpv1.UnregisteredTaint()}} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.noDrain, r.noKubelet = true, true
+			name := r.plan()
+			r.run("launched", func() bool { return r.kube.claims[name] != nil && r.kube.claims[name].Status.ProviderID != "" })
+			r.kube.put(&r.kube.nodes, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-i-0001", UID: "bare"},
+				Spec: corev1.NodeSpec{ProviderID: r.kube.claims[name].Status.ProviderID, Taints: taints}})
+			r.kube.deleteClaim(name)
+			r.wait(time.Minute)
+			if waits := r.ec2.running() == 1; waits != (taints == nil) {
+				t.Fatalf("waits for a drain: %t; %v %v", waits, r.ec2.describe(), r.kube.describe())
+			}
+			r.noDrain = false
+			r.run("claim closed", r.closed(name))
+		})
 	}
 }
 

@@ -33,10 +33,11 @@ func (s *Stepper) stamp(ctx context.Context, v *claimView, _ claim.Action) (bool
 }
 
 // deleteNodes asks for the drain: the terminator empties Nodes that are being deleted. One whose finalizer
-// somebody has taken off gets it again, or it would go at once, with its pods.
+// somebody has taken off gets it again, or it would go at once, with its pods; one that joined without the
+// unregistered taint gets it for the same reason.
 func (s *Stepper) deleteNodes(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	for _, n := range v.nodes {
-		if !n.DeletionTimestamp.IsZero() || !claim.IsHeld(n) {
+		if !n.DeletionTimestamp.IsZero() || !claim.IsDrained(n) {
 			continue
 		}
 		if !slices.Contains(n.Finalizers, karpv1.TerminationFinalizer) {
