@@ -1,6 +1,7 @@
 package terminator
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -13,7 +14,9 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/planner/claim"
+	"millwright/planner/disrupt"
 	"millwright/planner/drain"
 	"millwright/planner/ledger"
 )
@@ -79,15 +82,12 @@ func registered(n *corev1.Node, o *karpv1.NodeClaim) bool {
 	return n.Labels[karpv1.NodeRegisteredLabelKey] == "true" || c != nil && c.Status == metav1.ConditionTrue
 }
 
-// reason of the disruption: of the command that took the node, if one did. The condition says which it would
-// be, and the Ledger whether a command had the NodeClaim deleted: one that is not confirmed marks nodes too,
-// and then it was somebody else. relied are the aggregates that this follows from.
+// reason of the disruption: of the command that took the node, if one had its NodeClaim deleted. The Ledger
+// says so: the condition DisruptionReason is also on a NodeClaim that somebody else has deleted before its
+// command was confirmed, and it may come after the deletion, or late to this cache. relied are the aggregates
+// that this follows from.
 func (l leaving) reason(led *ledger.Ledger) (reason string, relied []string) {
 	if l.claim == nil {
-		return forceful, nil
-	}
-	c := condition.Get(l.claim.Status.Conditions, karpv1.ConditionTypeDisruptionReason)
-	if c == nil || c.Status != metav1.ConditionTrue {
 		return forceful, nil
 	}
 	relied = []string{ledger.ClaimAggregate(l.claim.Name)}
@@ -97,15 +97,25 @@ func (l leaving) reason(led *ledger.Ledger) (reason string, relied []string) {
 	}
 	if id := led.TakenBy(known.Name, known.UID); id != "" {
 		relied = append(relied, ledger.CommandAggregate(id))
-		if cmd := led.Command(id); cmd == nil || cmd.State == ledger.CommandConfirmedState {
-			return c.Reason, relied
+		if cmd := led.Command(id); cmd != nil {
+			if cmd.State == ledger.CommandConfirmedState {
+				return string(cmd.Started.Reason), relied
+			}
+			return forceful, relied
 		}
-		return forceful, relied
 	}
-	if known.Doomed != nil && known.Doomed.Reason == strings.ToLower(c.Reason) { // and then EC2 sent a notice
-		return c.Reason, relied
+	return cmp.Or(doomedFor(known), forceful), relied
+}
+
+// doomedFor is the reason of the command that has succeeded for a claim, also if EC2 has sent a notice since;
+// "" if there was none.
+func doomedFor(c *ledger.Claim) string {
+	for _, r := range append(slices.Clone(disrupt.Reasons), mwv1alpha1.ReasonPreferredAvailable) {
+		if c.Doomed != nil && c.Doomed.Reason == strings.ToLower(string(r)) {
+			return string(r)
+		}
 	}
-	return forceful, relied
+	return ""
 }
 
 // deadline is the termination timestamp; zero if there is none or it cannot be parsed.

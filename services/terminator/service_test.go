@@ -637,21 +637,27 @@ func TestEvictionsGoOnWithoutTheNote(t *testing.T) {
 }
 
 // The condition DisruptionReason is on a NodeClaim from when a command marks its node. If somebody else
-// deletes it before the command is confirmed, it is not the command that empties the node.
+// deletes it before the command is confirmed, it is not the command that empties the node. And the condition
+// may come after the deletion.
 func TestADrainIsACommandsOnlyIfTheCommandHadTheNodeClaimDeleted(t *testing.T) {
 	for name, c := range map[string]struct {
-		confirmed, succeeded bool
-		want                 string
+		confirmed, succeeded, late bool
+		want                       string
 	}{
-		"not confirmed": {want: "Forceful Termination"},
-		"confirmed":     {confirmed: true, want: "Empty"},
-		"succeeded":     {confirmed: true, succeeded: true, want: "Empty"},
+		"not confirmed":                      {want: "Forceful Termination"},
+		"confirmed":                          {confirmed: true, want: "Empty"},
+		"succeeded":                          {confirmed: true, succeeded: true, want: "Empty"},
+		"not confirmed, condition not there": {late: true, want: "Forceful Termination"},
+		"confirmed, condition not there yet": {confirmed: true, late: true, want: "Empty"},
+		"succeeded, condition not there yet": {confirmed: true, succeeded: true, late: true, want: "Empty"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
 				claim := r.Kube.GetClaim("n-claim")
-				claim.Status.Conditions = append(claim.Status.Conditions, metav1.Condition{Type: karpv1.ConditionTypeDisruptionReason, Status: metav1.ConditionTrue, Reason: "Empty"})
-				r.Kube.Put(claim)
+				if !c.late {
+					claim.Status.Conditions = append(claim.Status.Conditions, metav1.Condition{Type: karpv1.ConditionTypeDisruptionReason, Status: metav1.ConditionTrue, Reason: "Empty"})
+					r.Kube.Put(claim)
+				}
 				rec := r.Append(ledger.KindCommandStarted, &ledger.CommandStarted{Reason: karpv1.DisruptionReasonEmpty,
 					Candidates: []ledger.Candidate{{Claim: "n-claim", ClaimUID: claim.UID, Node: "n", NodePool: "general"}}})
 				id := ledger.CommandID(r.Host.LogID(), rec.Seq)
