@@ -12,11 +12,7 @@ import (
 // statusStale reports that the object does not say what it should.
 func (s *Stepper) statusStale(v *claimView) bool {
 	o := v.own()
-	key := claimKey(v.name)
-	if v.input.Failure != nil {
-		key = statusKey(v.name)
-	}
-	if o == nil || v.ledger == nil || !s.effects.Retries.Due(key, s.host.Now()) {
+	if o == nil || v.ledger == nil || !s.effects.Retries.Due(claimKey(v.name), s.host.Now()) {
 		return false
 	}
 	versions := v.versions()
@@ -65,11 +61,7 @@ func (s *Stepper) syncStatus(ctx context.Context, v *claimView) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := s.writeStatus(ctx, v.object, o, want.Status); err != nil {
-		return false, err
-	}
-	s.effects.Retries.Succeeded(statusKey(v.name))
-	return true, nil
+	return true, s.writeStatus(ctx, v.object, o, want.Status)
 }
 
 // writeStatus sets the status of o, which followed from before, and tells of each transition.
