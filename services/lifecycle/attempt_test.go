@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -127,6 +128,24 @@ func TestATemplateThatAFleetLacksIsMadeAgain(t *testing.T) {
 		if !slices.Equal(r.forgotten, []string{"lt-1"}) || len(r.ec2.instances) != claims {
 			t.Errorf("%d claims: forgot %v, have %v", claims, r.forgotten, r.ec2.describe())
 		}
+	}
+}
+
+// A claim that EC2 refuses again and again is looked at only when the next try is due; it says why meanwhile.
+func TestALaunchThatFailsAgainAndAgainSaysWhy(t *testing.T) {
+	for sentence, fail := range map[string]func(*fakeEC2){
+		"the call is refused": func(f *fakeEC2) { f.refuse = slices.Repeat([]error{apiError("InvalidAMIID.NotFound")}, 100) },
+		"the fleet is refused": func(f *fakeEC2) {
+			f.failures = slices.Repeat([][]ec2.FleetError{{{Code: "InvalidAMIID.NotFound", Message: "nothing there"}}}, 100)
+		},
+	} {
+		r := newRig(t)
+		fail(r.ec2)
+		name := r.plan()
+		r.run(sentence, func() bool {
+			text := r.shown(name, "Launched")
+			return strings.HasPrefix(text, "Unknown/AMINotFound/The AMI does not exist: ")
+		})
 	}
 }
 

@@ -161,6 +161,7 @@ func (m *memory) settleVersions(name, versions string) {
 // forget drops everything about a claim that is closed.
 func (m *memory) forget(name string, uid types.UID) {
 	m.retries.Succeeded(claimKey(name))
+	m.retries.Succeeded(statusKey(name))
 	m.retries.Succeeded(tagKey(name))
 	m.claims.Forget(name)
 	m.mu.Lock()

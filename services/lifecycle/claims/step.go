@@ -162,6 +162,10 @@ func (s *Stepper) stepTag(name string) {
 
 func tagKey(name string) string { return "tag/" + name }
 
+// statusKey is of what is written to the object of a claim whose launch has failed: it waits for the next
+// try, and says meanwhile why.
+func statusKey(name string) string { return "status/" + name }
+
 // ignoreConflict: the facts have moved; the step that follows sees the new ones.
 func ignoreConflict(err error) error {
 	if errors.Is(err, store.ErrConflict) {
@@ -202,6 +206,9 @@ func (s *Stepper) drive(ctx context.Context, name string, in lane.Lane) error {
 			return nil
 		}
 		more, err := s.carryOut(ctx, v, a)
+		if err != nil && a.Move == claim.Wait && v.input.Failure != nil {
+			return s.effects.PutOff(statusKey(name), err)
+		}
 		if err != nil {
 			return s.effects.PutOff(claimKey(name), err)
 		}

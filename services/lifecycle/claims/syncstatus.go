@@ -12,7 +12,11 @@ import (
 // statusStale reports that the object does not say what it should.
 func (s *Stepper) statusStale(v *claimView) bool {
 	o := v.own()
-	if o == nil || v.ledger == nil || !s.effects.Retries.Due(claimKey(v.name), s.host.Now()) {
+	key := claimKey(v.name)
+	if v.input.Failure != nil {
+		key = statusKey(v.name)
+	}
+	if o == nil || v.ledger == nil || !s.effects.Retries.Due(key, s.host.Now()) {
 		return false
 	}
 	versions := v.versions()
@@ -61,7 +65,11 @@ func (s *Stepper) syncStatus(ctx context.Context, v *claimView) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return true, s.writeStatus(ctx, v.object, o, want.Status)
+	if err := s.writeStatus(ctx, v.object, o, want.Status); err != nil {
+		return false, err
+	}
+	s.effects.Retries.Succeeded(statusKey(v.name))
+	return true, nil
 }
 
 // writeStatus sets the status of o, which followed from before, and tells of each transition.

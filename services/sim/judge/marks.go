@@ -21,8 +21,9 @@ const CheckMarked = "2: no request names what its lifecycle had seen marked as u
 type Marks struct {
 	*Judge
 	of map[cloud.Offering]mark
-	// last is the time of the record before.
-	last time.Time
+	// last is the time of the record before; forgotten is when marks were, as of which failures in a row are
+	// counted anew here, though not in the log.
+	last, forgotten time.Time
 }
 
 // mark of an offering, as the record seq has it.
@@ -30,6 +31,8 @@ type mark struct {
 	seq      uint64
 	failures int
 	until    time.Time
+	// longer: it may stand for longer than until, because of failures that are forgotten here.
+	longer bool
 }
 
 func newMarks(j *Judge) *Marks { return &Marks{Judge: j, of: map[cloud.Offering]mark{}} }
@@ -38,6 +41,7 @@ func newMarks(j *Judge) *Marks { return &Marks{Judge: j, of: map[cloud.Offering]
 func (m *Marks) enter(e ledger.Entry) {
 	if m.last.Sub(e.Time) >= ledger.ClockTolerance {
 		clear(m.of) // a clock was far off: how long they stand cannot be told
+		m.forgotten = e.Time
 	}
 	if m.last = e.Time; e.Mode == ledger.ModeShadow {
 		return
@@ -81,7 +85,7 @@ func (m *Marks) fail(e ledger.Entry, failed []ledger.FailedOffering) {
 		x := m.of[key]
 		switch {
 		case x.failures == 0 || at.After(x.until.Add(most)):
-			x = mark{failures: 1}
+			x = mark{failures: 1, longer: x.longer || !m.forgotten.IsZero() && at.Before(m.forgotten.Add(2*most))}
 		case !at.Before(x.until):
 			x.failures++
 		}

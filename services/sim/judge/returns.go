@@ -94,7 +94,7 @@ func (s *returns) judgeOfferings(through uint64, policy *mwv1alpha1.DisruptionPo
 				for _, ct := range allowed(p, karpv1.CapacityTypeLabelKey, karpv1.CapacityTypeOnDemand, karpv1.CapacityTypeSpot) {
 					o := cloud.Offering{InstanceType: name, Zone: zone, CapacityType: ct}
 					x, was := s.Marks.of[o]
-					if over := now.Sub(x.until); was && x.seq <= through && over > stage.ClocksApart && over+stage.ClocksApart < want {
+					if over := now.Sub(x.until); was && !x.longer && x.seq <= through && over > stage.ClocksApart && over+stage.ClocksApart < want {
 						s.Violate(CheckReturns, "a node goes for %v, which record %d has marked; that ended %s ago, %s wants %s", o, x.seq, over, policy.Name, want)
 					}
 				}
