@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
 	"millwright/events"
@@ -41,11 +42,28 @@ func (b *readBlobs) subjectOf(name string) string {
 	return "$O." + b.s.cfg.bucket() + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
 }
 
+// readAttempts bounds how often a question is put that got no answer within RequestTimeout, as on a machine
+// that has too much to do: whoever only reads has nothing that would begin anew for it.
+const readAttempts = 3
+
+func (b *readBlobs) ask(ctx context.Context, question func(ctx context.Context) error) (err error) {
+	for range readAttempts {
+		attempt, end := context.WithTimeout(ctx, b.s.cfg.RequestTimeout)
+		err = question(attempt)
+		end()
+		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {
+			return err
+		}
+	}
+	return err
+}
+
 // open checks that the bucket exists.
 func (b *readBlobs) open(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, b.s.cfg.RequestTimeout)
-	defer cancel()
-	_, err := b.s.js.Stream(ctx, b.stream())
+	err := b.ask(ctx, func(ctx context.Context) error {
+		_, err := b.s.js.Stream(ctx, b.stream())
+		return err
+	})
 	if errors.Is(err, jetstream.ErrStreamNotFound) {
 		err = errNotMade
 	}
@@ -73,9 +91,11 @@ func (b *readBlobs) message(ctx context.Context, request map[string]any) (*store
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(ctx, b.s.cfg.RequestTimeout)
-	defer cancel()
-	m, err := b.s.conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+b.stream(), data)
+	var m *nats.Msg
+	err = b.ask(ctx, func(ctx context.Context) (err error) {
+		m, err = b.s.conn.RequestWithContext(ctx, "$JS.API.STREAM.MSG.GET."+b.stream(), data)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -202,13 +222,14 @@ func (o *readObject) end() error {
 
 // List implements events.Blobs.
 func (b *readBlobs) List(ctx context.Context, prefix string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, b.s.cfg.RequestTimeout)
-	defer cancel()
-	stream, err := b.s.js.Stream(ctx, b.stream())
-	if err != nil {
-		return nil, fmt.Errorf("list blobs: %w", err)
-	}
-	info, err := stream.Info(ctx, jetstream.WithSubjectFilter(b.subjectOf("")+">"))
+	var info *jetstream.StreamInfo
+	err := b.ask(ctx, func(ctx context.Context) error {
+		stream, err := b.s.js.Stream(ctx, b.stream())
+		if err == nil {
+			info, err = stream.Info(ctx, jetstream.WithSubjectFilter(b.subjectOf("")+">"))
+		}
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("list blobs: %w", err)
 	}

@@ -6,7 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -123,5 +127,56 @@ func TestABlobWhoseChunksAreGone(t *testing.T) {
 	put(t, s.Blobs(), catalogueLike('d'))
 	if got, err := reader.Blobs().Get(t.Context(), "catalog/x"); err != nil || !bytes.Equal(got, catalogueLike('d')) {
 		t.Fatalf("stored again: %d bytes, %v", len(got), err)
+	}
+}
+
+// busyServer is a server of whose answers none arrive while it is busy.
+type busyServer struct {
+	*server
+	busy sync.Mutex
+}
+
+type busyConn struct {
+	net.Conn
+	server *busyServer
+}
+
+func (s *busyServer) InProcessConn() (net.Conn, error) {
+	c, err := s.server.InProcessConn()
+	return busyConn{c, s}, err
+}
+
+func (c busyConn) Read(into []byte) (int, error) {
+	n, err := c.Conn.Read(into)
+	c.server.busy.Lock()
+	defer c.server.busy.Unlock()
+	return n, err
+}
+
+// TestAReaderAsksAgainWhenNoAnswerComes within its time: nobody would begin anew for it.
+func TestAReaderAsksAgainWhenNoAnswerComes(t *testing.T) {
+	server := startServer(t)
+	if err := server.open(t, nil).Blobs().Put(t.Context(), "a", []byte("text")); err != nil {
+		t.Fatal(err)
+	}
+	busy := &busyServer{server: server}
+	const timeout = 400 * time.Millisecond
+	reader := server.open(t, func(c *Config) { c.Server, c.ReadOnly, c.RequestTimeout = busy, true, timeout }).Blobs()
+	questions := map[string]func() (string, error){
+		"get": func() (string, error) {
+			data, err := reader.Get(t.Context(), "a")
+			return string(data), err
+		},
+		"list": func() (string, error) {
+			names, err := reader.List(t.Context(), "")
+			return strings.Join(names, ","), err
+		},
+	}
+	for name, want := range map[string]string{"get": "text", "list": "a"} {
+		busy.busy.Lock()
+		time.AfterFunc(timeout*3/2, busy.busy.Unlock)
+		if got, err := questions[name](); err != nil || got != want {
+			t.Errorf("%s: %q, %v, want %q", name, got, err, want)
+		}
 	}
 }
