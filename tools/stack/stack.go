@@ -164,6 +164,16 @@ func (s *Stack) StartMillwright() (*Process, error) {
 	return p, p.Start()
 }
 
+// RestartCluster stops the control plane and starts it again, with the same ports, once between has returned.
+func (s *Stack) RestartCluster(ctx context.Context, between func() error) (err error) {
+	s.Cluster.Stop()
+	if err := between(); err != nil {
+		return err
+	}
+	s.Cluster, err = clustertest.Launch(ctx, s.Cluster.DataDir, s.opts.ClusterArgs...)
+	return err
+}
+
 // Stop ends all processes, last started first.
 func (s *Stack) Stop() error {
 	var errs []error

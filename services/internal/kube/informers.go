@@ -52,17 +52,14 @@ func NewInformers(c *Client) *Informers {
 	return f
 }
 
-type (
-	listFunc  func(context.Context, metav1.ListOptions) (runtime.Object, error)
-	watchFunc func(context.Context, metav1.ListOptions) (watch.Interface, error)
-)
-
-func lister[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error)) listFunc {
+func lister[L runtime.Object](list func(context.Context, metav1.ListOptions) (L, error)) ListFunc {
 	return func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return list(ctx, o) }
 }
 
-func informer(example runtime.Object, list listFunc, watch watchFunc, indexers cache.Indexers) cache.SharedIndexInformer {
-	lw := &cache.ListWatch{ListWithContextFunc: cache.ListWithContextFunc(list), WatchFuncWithContext: cache.WatchFuncWithContext(watch)}
+func informer(example runtime.Object, list ListFunc, next WatchFunc, indexers cache.Indexers) cache.SharedIndexInformer {
+	lw := &cache.ListWatch{ListWithContextFunc: list, WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
+		return Watch(ctx, list, next, o)
+	}}
 	return cache.NewSharedIndexInformer(lw, example, 0, indexers)
 }
 

@@ -21,6 +21,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"millwright/events"
+	apikube "millwright/services/internal/kube"
 	"millwright/services/watcher"
 )
 
@@ -231,7 +232,7 @@ func (w *watched) ListWithContext(ctx context.Context, options metav1.ListOption
 
 // WatchWithContext implements cache.ListerWatcherWithContext.
 func (w *watched) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	stream, err := w.lister.WatchWithContext(ctx, options)
+	stream, err := apikube.Watch(ctx, w.lister.ListWithContext, w.lister.WatchWithContext, options)
 	if !w.absent(err) {
 		w.noteRequest(err, false)
 	}
