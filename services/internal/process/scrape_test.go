@@ -125,7 +125,7 @@ func TestMetricsShowTheCertificateThatIsInTheFiles(t *testing.T) {
 	v := &servers{logger: zerolog.Nop()}
 	defer v.shutdown()
 	certificate := s.scrapeCertificate(func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) })
-	if err := v.serve(endpoint{"metrics", anyAddress(s.MetricsPort), http.NewServeMux(), certificate}); err != nil {
+	if err := v.serve(endpoint{"metrics", anyAddress(s.MetricsPort), http.NewServeMux(), certificate, 0}); err != nil {
 		t.Fatal(err)
 	}
 	if code, text := scraped(t, s.MetricsPort, first, ""); code != http.StatusNotFound {

@@ -96,9 +96,9 @@ func listen(s Settings, gather prometheus.Gatherer, healthy, ready *checks, core
 		series = newScrapers(core, time.Now, series)
 	}
 	metrics.Handle("GET /metrics", series)
-	endpoints := []endpoint{{what: "health", address: anyAddress(s.HealthProbePort), handler: health}}
+	endpoints := []endpoint{{what: "health", address: anyAddress(s.HealthProbePort), handler: health, answerWithin: answerWithin}}
 	if metrics != health {
-		endpoints = append(endpoints, endpoint{"metrics", anyAddress(s.MetricsPort), metrics, s.scrapeCertificate(time.Now)})
+		endpoints = append(endpoints, endpoint{"metrics", anyAddress(s.MetricsPort), metrics, s.scrapeCertificate(time.Now), answerWithin})
 	}
 	if s.EnableProfiling { // on a loopback address, as Validate has checked
 		endpoints = append(endpoints, endpoint{what: "profiling", address: s.ProfilingAddress, handler: profiles()})
@@ -119,7 +119,13 @@ type endpoint struct {
 	handler       http.Handler
 	// certificate it shows; nil: it speaks plain HTTP.
 	certificate *servercert.Certificate
+	// answerWithin bounds how long who asks may take to read the answer, which is held until then; 0: nothing
+	// does.
+	answerWithin time.Duration
 }
+
+// answerWithin is that of health and metrics; profiles take as long as they are asked to.
+const answerWithin = time.Minute
 
 func anyAddress(port int) string { return ":" + strconv.Itoa(port) }
 
@@ -143,10 +149,10 @@ func (v *servers) serve(e endpoint) error {
 	if err != nil {
 		return fmt.Errorf("listen for %s: %w", e.what, err)
 	}
-	srv := &http.Server{Handler: e.handler, ReadHeaderTimeout: 10 * time.Second}
+	srv := &http.Server{Handler: e.handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, WriteTimeout: e.answerWithin}
 	serve := func() error { return srv.Serve(l) }
 	if e.certificate != nil {
-		srv.TLSConfig, srv.MaxHeaderBytes, srv.IdleTimeout = scrapeTLS(e.certificate), scrapeHeaderMax, 2*time.Minute
+		srv.TLSConfig, srv.MaxHeaderBytes = scrapeTLS(e.certificate), scrapeHeaderMax
 		srv.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){}
 		srv.ErrorLog = servercert.ErrorLog(v.logger)
 		serve = func() error { return srv.ServeTLS(netutil.LimitListener(l, scrapeConnectionsMax), "", "") }
