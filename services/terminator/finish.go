@@ -2,6 +2,7 @@ package terminator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"millwright/planner/world"
 	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
+	"millwright/store"
 )
 
 // finish lists the node's pods from the API server. If none must be waited for, the node is drained.
@@ -91,8 +93,11 @@ func (s *Service) recordDrained(ctx context.Context, p *plan, pods []corev1.Pod)
 		payload.Pods = append(payload.Pods, ledger.PodRef{UID: pods[i].UID, Namespace: pods[i].Namespace, Name: pods[i].Name})
 	}
 	_, err := s.host.Outcome(ctx, service.Outcome{Kind: ledger.KindNodeDrained, Payload: payload,
-		Subjects: []string{"node/" + p.node.Name}, Causation: p.started, Advances: []string{ledger.NodeAggregate(p.node.Name)}})
-	if err != nil {
+		Subjects: []string{"node/" + p.node.Name}, Causation: p.started, Expects: p.expects, Advances: []string{ledger.NodeAggregate(p.node.Name)}})
+	switch {
+	case errors.Is(err, store.ErrConflict): // the next step looks again
+		return nil
+	case err != nil:
 		return fmt.Errorf("record drained node %s: %w", p.node.Name, err)
 	}
 	s.metrics.nodeDrained(p)

@@ -2,6 +2,7 @@ package terminator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	"millwright/services/internal/kube"
 	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
+	"millwright/store"
 )
 
 const (
@@ -124,8 +126,11 @@ func unreadable(what string, err error) (string, error) {
 func (s *Service) recordSurge(ctx context.Context, p *plan, owners []ledger.SurgedOwner) error {
 	payload := &ledger.SurgeDecided{Node: p.node.Name, Command: p.surges.Command, Policy: p.surges.Policy, Owners: owners}
 	_, err := s.host.Outcome(ctx, service.Outcome{Kind: ledger.KindSurgeDecided, Payload: payload, Subjects: []string{"node/" + p.node.Name},
-		Causation: p.started, Advances: []string{ledger.NodeAggregate(p.node.Name)}})
-	if err != nil {
+		Causation: p.started, Expects: p.expects, Advances: []string{ledger.NodeAggregate(p.node.Name)}})
+	switch {
+	case errors.Is(err, store.ErrConflict): // the next step looks again
+		return nil
+	case err != nil:
 		return fmt.Errorf("record surge on node %s: %w", p.node.Name, err)
 	}
 	for i := range owners {
