@@ -113,7 +113,10 @@ func (p *Poller) emitCatalog(ctx context.Context, nc *karpawsv1.EC2NodeClass, o 
 		reservations = append(reservations, r.ID)
 	}
 	if len(reservations) > 0 && (last == nil || !slices.Equal(last.reservations, reservations)) {
-		p.task("capacity_reservations").soon() // not those that EC2 was last asked about
+		reserved = p.countReserved(ctx, reservations)
+		if inputs, err = fingerprint(nc, reserved, shifts); err != nil {
+			return err
+		}
 	}
 	if known.misses(nc) {
 		p.task("outposts").soon()

@@ -58,6 +58,21 @@ func (p *Poller) pollReservations(ctx context.Context) error {
 	return nil
 }
 
+// countReserved says what is free of reservations that are new to a NodeClass, lest others be bought beside
+// them. EC2 is not waited for longer than for prices: until it answers, nothing is free.
+func (p *Poller) countReserved(ctx context.Context, ids []string) *reserved {
+	now := p.reserved.Load()
+	if now != nil && !slices.ContainsFunc(ids, func(id string) bool { _, counted := now.free[id]; return !counted }) {
+		return now
+	}
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if err := p.pollReservations(ctx); err != nil {
+		p.task("capacity_reservations").soon() // which says why
+	}
+	return p.reserved.Load()
+}
+
 // reservationsOf are the capacity reservations of a NodeClass that may be offered, by id: not the capacity
 // blocks that are about to end.
 func reservationsOf(nc *karpawsv1.EC2NodeClass) []karpawsv1.CapacityReservation {

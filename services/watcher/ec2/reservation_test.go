@@ -3,6 +3,7 @@ package ec2
 import (
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -29,7 +30,9 @@ func TestReservedCapacityIsPublishedWithItsCount(t *testing.T) {
 		nc.Status.CapacityReservations = []karpawsv1.CapacityReservation{block, elsewhere, status}
 	})
 	r.classes = []*karpawsv1.EC2NodeClass{nc, nodeClass("plain", nil)}
+	r.control("POST", "faults", simclient.Fault{Action: "DescribeCapacityReservations", Code: "RequestLimitExceeded", Status: http.StatusServiceUnavailable})
 	r.poll("instance_types", "nodeclasses")
+	r.control("DELETE", "faults", nil)
 	refs := func() map[string]*events.CatalogRef {
 		out := map[string]*events.CatalogRef{}
 		for _, e := range r.out.take(events.KindCatalog) {
@@ -44,7 +47,7 @@ func TestReservedCapacityIsPublishedWithItsCount(t *testing.T) {
 	}
 	first := refs()
 	if _, offered := free(first["default"]); offered || len(first) != 2 {
-		t.Fatalf("%d catalogues; reserved capacity is offered before EC2 was asked for it", len(first))
+		t.Fatalf("%d catalogues; reserved capacity is offered before EC2 has said what is free", len(first))
 	}
 	r.poll("capacity_reservations", "nodeclasses")
 	second := refs()
@@ -80,6 +83,28 @@ func TestReservedCapacityIsPublishedWithItsCount(t *testing.T) {
 	r.poll("capacity_reservations", "nodeclasses")
 	if _, offered := free(refs()["default"]); offered {
 		t.Error("an ended reservation is offered")
+	}
+}
+
+// TestReservedCapacityIsCountedBeforeItIsPublished: pods that wait for a NodeClass get what is reserved, not
+// what is bought beside it.
+func TestReservedCapacityIsCountedBeforeItIsPublished(t *testing.T) {
+	r := newRig(t, nil)
+	r.control("POST", "reservations", simclient.Reservation{ID: "cr-1", InstanceType: "m5.large", Zone: "us-west-2a", Count: 2})
+	r.control("POST", "reservations", simclient.Reservation{ID: "cr-2", InstanceType: "m5.large", Zone: "us-west-2a", Count: 3})
+	reserved := []karpawsv1.CapacityReservation{
+		{ID: "cr-1", InstanceType: "m5.large", AvailabilityZone: "us-west-2a", State: "active"},
+		{ID: "cr-2", InstanceType: "m5.large", AvailabilityZone: "us-west-2a", State: "active"},
+	}
+	want := map[string]int64{}
+	r.poll("instance_types")
+	for i, count := range []int64{2, 3} {
+		want[reserved[i].ID] = count
+		r.classes = []*karpawsv1.EC2NodeClass{nodeClass("default", func(nc *karpawsv1.EC2NodeClass) { nc.Status.CapacityReservations = reserved[:i+1] })}
+		r.poll("nodeclasses")
+		if got := catalog.New(r.catalog(), nil).Reservations(); !maps.Equal(got, want) {
+			t.Errorf("free are %v, want %v", got, want)
+		}
 	}
 }
 
