@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/disrupt/stay"
 	"millwright/planner/ledger"
@@ -22,6 +23,9 @@ func NodeNow(s *planner.Snapshot, name string) []string {
 	x := stay.Of(s, name)
 	if x == nil {
 		return nil
+	}
+	if n := s.StateNode(name); n.Ledger != nil && n.Ledger.Terminated {
+		return []string{fmt.Sprintf("now (as seen at %s): its instance is terminated%s", stamp(s.Now), keptText(n))}
 	}
 	lines := []string{fmt.Sprintf("now (as seen at %s): %s %s in %s, NodePool %s; without it %s less", stamp(s.Now), x.InstanceType, x.CapacityType, x.Zone, x.NodePool,
 		audit.PriceOf(ledger.OfferingPrice{CapacityType: x.CapacityType, MicroUSDPerHour: x.MicroUSDPerHour}))}
@@ -43,6 +47,23 @@ func NodeNow(s *planner.Snapshot, name string) []string {
 		lines = append(lines, fmt.Sprintf("  and for %d more reason(s)", more))
 	}
 	return append(lines, withoutText(x)...)
+}
+
+// keptText names the finalizers of others, for which Node and NodeClaim stay.
+func keptText(n *planner.StateNode) string {
+	var text string
+	kept := func(what string, finalizers []string) {
+		if others := slices.DeleteFunc(slices.Clone(finalizers), func(f string) bool { return f == karpv1.TerminationFinalizer }); len(others) > 0 {
+			text += fmt.Sprintf("; its %s stays until others take their finalizers off: %s", what, strings.Join(others, ", "))
+		}
+	}
+	if n.Node != nil {
+		kept("Node", n.Node.Object.Finalizers)
+	}
+	if n.Claim != nil {
+		kept("NodeClaim", n.Claim.Finalizers)
+	}
+	return text
 }
 
 func since(at time.Time) string {

@@ -45,10 +45,10 @@ func ThingNow(s *planner.Snapshot, kind, name string) []string {
 
 // claimNow is of its node once that has joined, and before of its launch.
 func claimNow(s *planner.Snapshot, name string) []string {
-	if n := s.StateNodeOfClaim(name); n != nil && n.Node != nil {
+	n, c := s.StateNodeOfClaim(name), s.Ledger.Claim(name)
+	if n != nil && (n.Node != nil || c != nil && c.Terminated) {
 		return NodeNow(s, n.Name)
 	}
-	c := s.Ledger.Claim(name)
 	switch {
 	case c == nil || c.Terminated:
 		return nil

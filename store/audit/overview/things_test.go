@@ -156,3 +156,19 @@ func TestWhatCommandsSave(t *testing.T) {
 		})
 	}
 }
+
+// A node whose instance is terminated costs nothing any more; finalizers of others keep its objects.
+func TestWhatKeepsANodeWhoseInstanceIsTerminated(t *testing.T) {
+	c := pt.New(append(pt.WithCatalogue(), pt.Pool("p"))...)
+	c.AddNode("a", "p", func(n *corev1.Node) { n.Finalizers = []string{karpv1.TerminationFinalizer, "example.com/inventory"} })
+	if got := ThingNow(c.Snapshot(), "node", "a"); len(got) < 2 || !strings.Contains(got[0], "without it") {
+		t.Errorf("while it runs: %q", got)
+	}
+	c.Record(ledger.KindInstanceTerminated, &ledger.InstanceTerminated{Claim: "a-claim", InstanceID: "i-1"})
+	want := []string{"now (as seen at 2026-03-02T10:00:00Z): its instance is terminated; its Node stays until others take their finalizers off: example.com/inventory"}
+	for _, thing := range [][2]string{{"node", "a"}, {"claim", "a-claim"}} {
+		if d := cmp.Diff(want, ThingNow(c.Snapshot(), thing[0], thing[1])); d != "" {
+			t.Errorf("%s: %s", thing, d)
+		}
+	}
+}
