@@ -107,6 +107,13 @@ bin/kubelet:
 		$(GO) build -ldflags '-s -w' -o $(BIN)/cni/ github.com/containernetworking/plugins/plugins/main/ptp \
 			github.com/containernetworking/plugins/plugins/main/loopback github.com/containernetworking/plugins/plugins/ipam/host-local
 
+# Enforces NetworkPolicies on the node of cluster-test, and runs nowhere else: a program of its own, whose modules are not ours.
+KUBE_ROUTER := v2.1.0
+bin/kube-router:
+	@echo "building bin/kube-router (the first time takes some minutes)"
+	@mkdir -p $(BIN)
+	@GOBIN=$(BIN) $(GO) install -ldflags '-s -w' github.com/cloudnativelabs/kube-router/v2/cmd/kube-router@$(KUBE_ROUTER)
+
 # The Kubernetes components: 6 to 10 minutes when nothing is cached, then seconds.
 .PHONY: bin/localcluster
 bin/localcluster:
@@ -258,10 +265,14 @@ compose-test: images bin/composetest ## bring up the compose stack, run the demo
 # Both need root, containerd and some more of Linux, and say "skipped: …" where they do not find it, before anything is built.
 NODETEST_NEEDS := build bin/kubelet bin/helm bin/pause bin/etcd bin/nats-server bin/millwright-older
 
+# With POLICIES=1 the node's network enforces NetworkPolicies, those of the chart among them; it needs ipset besides.
+POLICIES ?= 0
+CLUSTER_TEST = $(if $(filter 1,$(POLICIES)),--policies)
+
 .PHONY: cluster-test
 cluster-test: bin/nodetest ## install the chart in pods on a real kubelet; upgrade, restart, kill and evict everything under load
-	@missing=$$($(BIN)/nodetest check) || { echo "skipped: cluster-test, $$missing"; exit 0; }; \
-		$(MAKE) --no-print-directory $(NODETEST_NEEDS) && $(BIN)/nodetest upgrades --root $(CURDIR)
+	@missing=$$($(BIN)/nodetest check $(CLUSTER_TEST)) || { echo "skipped: cluster-test, $$missing"; exit 0; }; \
+		$(MAKE) --no-print-directory $(NODETEST_NEEDS) $(if $(CLUSTER_TEST),bin/kube-router) && $(BIN)/nodetest upgrades --root $(CURDIR) $(CLUSTER_TEST)
 
 .PHONY: install-test
 install-test: bin/nodetest ## the way of docs/install.md on a real kubelet: from helm install to the first node, and removal

@@ -34,7 +34,7 @@ func first(_ context.Context, o *options) error {
 	if err := prepare(o); err != nil {
 		return err
 	}
-	cmd := exec.Command("/proc/self/exe", "second", o.scenario, "--root", o.root, "--cgroup", o.cgroup)
+	cmd := exec.Command("/proc/self/exe", append([]string{"second"}, o.args()...)...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start the test: %w", err)

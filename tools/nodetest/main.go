@@ -35,8 +35,13 @@ import (
 // options of a run.
 type options struct {
 	root, scenario, cgroup string
-	keep                   bool
+	keep, policies         bool
 	timeout                time.Duration
+}
+
+// args of this program that repeat the options.
+func (o *options) args() []string {
+	return []string{o.scenario, "--root", o.root, "--cgroup", o.cgroup, "--policies=" + strconv.FormatBool(o.policies)}
 }
 
 func (o *options) state() string { return filepath.Join(o.root, ".local", "nodetest-"+o.scenario) }
@@ -57,6 +62,7 @@ func command() *cobra.Command {
 	root.PersistentFlags().StringVar(&o.root, "root", ".", "directory of the repository, with bin/ built")
 	root.PersistentFlags().DurationVar(&o.timeout, "timeout", 28*time.Minute, "give up after this long")
 	root.PersistentFlags().BoolVar(&o.keep, "keep", false, "keep data and logs in .local/nodetest-*")
+	root.PersistentFlags().BoolVar(&o.policies, "policies", false, "enforce NetworkPolicies, by kube-router in bin/, and install those of the chart")
 	root.PersistentFlags().StringVar(&o.cgroup, "cgroup", "", "")
 	_ = root.PersistentFlags().MarkHidden("cgroup")
 	for name := range scenarios {
@@ -67,11 +73,12 @@ func command() *cobra.Command {
 	}
 	root.AddCommand(&cobra.Command{Use: "check", Short: "Say what this machine lacks for a real node; fails if it does", Args: cobra.NoArgs,
 		Run: func(*cobra.Command, []string) {
-			if lacks := missing(); lacks != "" {
+			if lacks := o.missing(); lacks != "" {
 				fmt.Println(lacks)
 				os.Exit(1)
 			}
 		}})
+	root.AddCommand(&cobra.Command{Use: dialCommand + " ADDRESS...", Hidden: true, Run: func(_ *cobra.Command, addresses []string) { dial(addresses) }})
 	for name, run := range map[string]func(context.Context, *options) error{"first": first, "second": second} {
 		root.AddCommand(&cobra.Command{Use: name + " SCENARIO", Hidden: true, Args: cobra.ExactArgs(1), RunE: func(cmd *cobra.Command, args []string) error {
 			o.scenario = args[0]
@@ -86,7 +93,7 @@ func outside(ctx context.Context, o *options) (err error) {
 	if o.root, err = filepath.Abs(o.root); err != nil {
 		return fmt.Errorf("find the repository: %w", err)
 	}
-	if missing := missing(); missing != "" {
+	if missing := o.missing(); missing != "" {
 		return errors.New(missing)
 	}
 	unlock, err := lock(o)
@@ -104,7 +111,7 @@ func outside(ctx context.Context, o *options) (err error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
-	cmd := isolated("first", o.scenario, "--root", o.root, "--cgroup", o.cgroup)
+	cmd := isolated(append([]string{"first"}, o.args()...)...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	ended, err := child.Start(cmd)
 	if err != nil {
@@ -128,11 +135,15 @@ func isolated(args ...string) *exec.Cmd {
 }
 
 // missing says what this machine lacks for a real node; "" if nothing.
-func missing() string {
+func (o *options) missing() string {
 	if os.Geteuid() != 0 {
 		return "it needs root, for namespaces and containerd"
 	}
-	for _, name := range []string{"containerd", "ctr", "runc", "ip", "nft"} {
+	programs := []string{"containerd", "ctr", "runc", "ip", "nft"}
+	if o.policies {
+		programs = append(programs, "iptables", "ipset", "nsenter")
+	}
+	for _, name := range programs {
 		if _, err := exec.LookPath(name); err != nil {
 			return name + " is not installed"
 		}

@@ -105,7 +105,7 @@ func (n *node) up(ctx context.Context) error {
 	if err := n.furnish(ctx); err != nil {
 		return err
 	}
-	return n.awaitNode(ctx)
+	return errors.Join(n.awaitNode(ctx), n.enforcePolicies())
 }
 
 // start a program of the node, which is to run until the end.

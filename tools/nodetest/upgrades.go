@@ -59,7 +59,11 @@ func upgrades(ctx context.Context, n *node) error {
 		return err
 	}
 	l := startLoad(ctx, n)
-	for _, step := range []func(context.Context) error{n.upgrade, n.restartAll, n.deleteEach, n.evictAll} {
+	steps := []func(context.Context) error{n.upgrade, n.restartAll, n.deleteEach, n.evictAll}
+	if n.policies { // each new pod waits for the network then, and the rest would take an hour
+		steps = []func(context.Context) error{n.policiesHold}
+	}
+	for _, step := range steps {
 		if err := step(ctx); err != nil {
 			return errors.Join(err, l.finish())
 		}
@@ -89,8 +93,12 @@ func (n *node) installDistributed(ctx context.Context) error {
 	if err := n.helm(ctx, "install", "millwright-crds", "deploy/charts/millwright-crds", "--namespace", namespace); err != nil {
 		return err
 	}
+	build := "older"
+	if n.policies { // it is not upgraded, and without some kinds of records no node goes
+		build = "dev"
+	}
 	return n.helm(ctx, "install", "millwright", "deploy/charts/millwright", "--namespace", namespace, "--skip-crds", "--wait", "--timeout", rolloutLimit,
-		"--values", n.file("values.yaml"), "--set", "mode=distributed", "--set", "controller.image.tag=older")
+		"--values", n.file("values.yaml"), "--set", "mode=distributed", "--set", "controller.image.tag="+build, "--set", n.policyValues())
 }
 
 // helm runs a command of Helm; a warning of the API server is an error.
