@@ -69,12 +69,13 @@ func (p *Poller) pollClasses(ctx context.Context) error {
 	}
 	var errs []error
 	present := map[string]bool{}
+	count := sync.OnceValue(func() *reserved { return p.countReserved(ctx) }) // one wait for all, should EC2 hang
 	for _, nc := range p.cfg.Classes() {
 		if len(nc.Status.Subnets) == 0 {
 			continue
 		}
 		present[nc.Name] = true
-		errs = append(errs, p.emitCatalog(ctx, nc, o))
+		errs = append(errs, p.emitCatalog(ctx, nc, o, count))
 	}
 	maps.DeleteFunc(c.faulty, func(name, _ string) bool { return !present[name] })
 	for name := range c.emitted {
@@ -95,8 +96,9 @@ func (p *Poller) pollClasses(ctx context.Context) error {
 }
 
 // emitCatalog computes and emits the catalogue of a NodeClass if necessary. A NodeClass for which no
-// catalogue can be computed keeps its previous one: only its owner can fix it, and the others go on.
-func (p *Poller) emitCatalog(ctx context.Context, nc *karpawsv1.EC2NodeClass, o *offered) error {
+// catalogue can be computed keeps its previous one: only its owner can fix it, and the others go on. count
+// asks EC2 what is free of reservations.
+func (p *Poller) emitCatalog(ctx context.Context, nc *karpawsv1.EC2NodeClass, o *offered, count func() *reserved) error {
 	c := &p.catalogs
 	reserved := p.reserved.Load()
 	shifts, known := p.shiftsOf(nc), p.outposts.Load()
@@ -112,8 +114,8 @@ func (p *Poller) emitCatalog(ctx context.Context, nc *karpawsv1.EC2NodeClass, o 
 	for _, r := range reservationsOf(nc) {
 		reservations = append(reservations, r.ID)
 	}
-	if len(reservations) > 0 && (last == nil || !slices.Equal(last.reservations, reservations)) {
-		reserved = p.countReserved(ctx, reservations)
+	if !reserved.counts(reservations) && (last == nil || !slices.Equal(last.reservations, reservations)) {
+		reserved = count()
 		if inputs, err = fingerprint(nc, reserved, shifts); err != nil {
 			return err
 		}

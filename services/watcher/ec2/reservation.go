@@ -60,17 +60,21 @@ func (p *Poller) pollReservations(ctx context.Context) error {
 
 // countReserved says what is free of reservations that are new to a NodeClass, lest others be bought beside
 // them. EC2 is not waited for longer than for prices: until it answers, nothing is free.
-func (p *Poller) countReserved(ctx context.Context, ids []string) *reserved {
-	now := p.reserved.Load()
-	if now != nil && !slices.ContainsFunc(ids, func(id string) bool { _, counted := now.free[id]; return !counted }) {
-		return now
-	}
+func (p *Poller) countReserved(ctx context.Context) *reserved {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	if err := p.pollReservations(ctx); err != nil {
 		p.task("capacity_reservations").soon() // which says why
 	}
 	return p.reserved.Load()
+}
+
+// counts says whether EC2 has said of each of these reservations what is free of it.
+func (r *reserved) counts(ids []string) bool {
+	if r == nil {
+		return len(ids) == 0
+	}
+	return !slices.ContainsFunc(ids, func(id string) bool { _, counted := r.free[id]; return !counted })
 }
 
 // reservationsOf are the capacity reservations of a NodeClass that may be offered, by id: not the capacity

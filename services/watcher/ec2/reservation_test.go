@@ -108,6 +108,26 @@ func TestReservedCapacityIsCountedBeforeItIsPublished(t *testing.T) {
 	}
 }
 
+// TestNodeClassesWaitForReservationsTogether: EC2 that does not answer holds up the catalogues of many
+// NodeClasses no longer than that of one.
+func TestNodeClassesWaitForReservationsTogether(t *testing.T) {
+	r := newRig(t, nil)
+	r.poll("instance_types")
+	r.control("POST", "faults", simclient.Fault{Action: "DescribeCapacityReservations", Code: "InternalError", Status: http.StatusInternalServerError})
+	for i := range 5 {
+		r.classes = append(r.classes, nodeClass(fmt.Sprint("class-", i), func(nc *karpawsv1.EC2NodeClass) {
+			nc.Status.CapacityReservations = []karpawsv1.CapacityReservation{{ID: fmt.Sprint("cr-", i), InstanceType: "m5.large", AvailabilityZone: "us-west-2a", State: "active"}}
+		}))
+	}
+	r.poll("nodeclasses")
+	if n := len(r.out.take(events.KindCatalog)); n != 5 {
+		t.Errorf("%d catalogues are published, want 5", n)
+	}
+	if calls := r.sim.Calls()["DescribeCapacityReservations"]; !maps.Equal(calls, map[string]int{"InternalError": 1}) {
+		t.Errorf("EC2 is asked %v what is free, want once", calls)
+	}
+}
+
 // TestEachKindOfReservationIsOffered with its own labels. The rules: ec2 §2.5.
 func TestEachKindOfReservationIsOffered(t *testing.T) {
 	r := newRig(t, nil)
