@@ -18,6 +18,7 @@ import (
 	"millwright/planner"
 	"millwright/planner/disrupt"
 	"millwright/planner/disrupt/drainout"
+	"millwright/planner/disrupt/patience"
 	"millwright/planner/ledger"
 	"millwright/planner/provision"
 	"millwright/services/internal/backoff"
@@ -42,6 +43,8 @@ type Deps struct {
 	Kube       Kube
 	Logger     zerolog.Logger
 	Registerer prometheus.Registerer
+	// Patience is what an eviction counts while consolidation waits, in micro USD; 0: it does not wait.
+	Patience int64
 }
 
 // Service implements service.Service.
@@ -57,6 +60,7 @@ type Service struct {
 	searched, prompt idle
 	cleared          idle
 	motion           motion
+	patience         patience.Patience
 	// from is where the next pass goes on with its search. A new leader begins anew.
 	from ledger.SearchFrom
 	// answered is when proposals were last checked.
@@ -102,7 +106,8 @@ const (
 
 // New returns the service.
 func New(host service.Host, deps Deps) *Service {
-	return &Service{host: host, kube: deps.Kube, logger: deps.Logger, metrics: newMetrics(deps.Registerer), retries: backoff.New(retryFirst, retryMax)}
+	return &Service{host: host, kube: deps.Kube, logger: deps.Logger, metrics: newMetrics(deps.Registerer), retries: backoff.New(retryFirst, retryMax),
+		patience: patience.Patience{Cost: deps.Patience}}
 }
 
 // Name implements service.Service.
@@ -265,6 +270,9 @@ func (s *Service) evaluate(snap *planner.Snapshot, p *planned) time.Duration {
 	}
 	p.report = pass.Report()
 	s.from = p.report.Next
+	if p.whole {
+		s.postpone(snap, p)
+	}
 	if p.whole && len(p.decisions) == 0 {
 		d, next := drainout.Plan(snap, s.drainFrom)
 		if s.drainFrom = next; d != nil {

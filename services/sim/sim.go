@@ -168,7 +168,11 @@ func (s *Sim) build(p *process) service.Service {
 		}
 		return provisioner.New(h, deps)
 	case ledger.ServiceDisruptor:
-		return disruptor.New(h, disruptor.Deps{Kube: api, Logger: logger})
+		deps := disruptor.Deps{Kube: api, Logger: logger}
+		if s.cfg.Seed%5 == 2 {
+			deps.Patience = 200
+		}
+		return disruptor.New(h, deps)
 	case ledger.ServiceTerminator:
 		return terminator.New(h, terminator.Deps{Cluster: p.view, Kube: api, Logger: logger})
 	}

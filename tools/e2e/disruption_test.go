@@ -36,23 +36,20 @@ func (e *env) cpuOf(pool string) (sum int64) {
 
 // Pods left on too many and too large nodes are moved together, to existing nodes or to a smaller new one;
 // then a change of the NodePool replaces the remaining nodes. All pods keep running somewhere throughout, and
-// the log says why each node went. Prometheus scrapes it: one process, or each service by itself.
+// the log says why each node went. Prometheus scrapes it: one process, or each service by itself, where
+// consolidation waits first whether the saving lasts.
 func TestNodesAreConsolidatedAndRolled(t *testing.T) {
 	t.Parallel()
-	for name, change := range map[string]func(*stack.Options){
-		"in one process": nil, "in five processes": func(o *stack.Options) { o.FiveProcesses = true },
-	} {
-		t.Run(name, func(t *testing.T) { consolidatedAndRolled(t, change) })
+	for name, five := range map[string]bool{"in one process": false, "in five processes": true} {
+		t.Run(name, func(t *testing.T) { consolidatedAndRolled(t, five) })
 	}
 }
 
-func consolidatedAndRolled(t *testing.T, change func(*stack.Options)) {
+func consolidatedAndRolled(t *testing.T, patient bool) {
 	e := start(t, func(o *stack.Options) {
-		if change != nil {
-			change(o)
-		}
+		o.FiveProcesses = patient
 		often := []string{"--replay-check-interval", "2s"}
-		o.ServiceArgs = map[string][]string{"all": often, "lifecycle": often}
+		o.ServiceArgs = map[string][]string{"all": often, "lifecycle": often, "disruptor": {"--consolidation-patience", "0.0005"}}
 	})
 	observed := e.observe()
 	e.apply(defaultClass)
@@ -75,6 +72,14 @@ func consolidatedAndRolled(t *testing.T, change func(*stack.Options)) {
 	log, _ := e.millctl("log")
 	if !strings.Contains(log, "Underutilized") {
 		t.Errorf("no command for Underutilized in the log:\n%s", log)
+	}
+	events, err := e.kube.CoreV1().Events(metav1.NamespaceDefault).List(e.Context(), metav1.ListOptions{FieldSelector: "reason=Unconsolidatable"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waited := slices.ContainsFunc(events.Items, func(x corev1.Event) bool { return strings.Contains(x.Message, "waits a while whether that lasts") })
+	if waited != patient {
+		t.Errorf("an event says that consolidation waits: %t, want %t", waited, patient)
 	}
 	old := map[string]bool{}
 	for _, n := range e.poolNodes("default") {

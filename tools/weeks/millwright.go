@@ -16,6 +16,7 @@ import (
 	"millwright/events"
 	"millwright/planner"
 	"millwright/planner/disrupt"
+	"millwright/planner/disrupt/patience"
 	"millwright/planner/ledger"
 	"millwright/planner/provision"
 	"millwright/planner/world"
@@ -36,6 +37,7 @@ type millwright struct {
 	records  map[*node]uint64 // of the command that marks the node
 	searched searched
 	from     ledger.SearchFrom
+	patience patience.Patience
 	// tape keeps what is seen and recorded; nil: nothing does.
 	tape *Tape
 }
@@ -49,7 +51,8 @@ type searched struct {
 func newMillwright(c *Cluster, s Settings) *millwright { return newTaped(c, s, nil) }
 
 func newTaped(c *Cluster, s Settings, tape *Tape) *millwright {
-	m := &millwright{Cluster: c, settings: s, world: world.New(), ledger: ledger.New(logID), claims: map[string]*node{}, records: map[*node]uint64{}, tape: tape}
+	m := &millwright{Cluster: c, settings: s, world: world.New(), ledger: ledger.New(logID), claims: map[string]*node{}, records: map[*node]uint64{}, tape: tape,
+		patience: patience.Patience{Cost: s.Patience}}
 	if tape == nil {
 		m.record(ledger.KindGenesis, &ledger.Genesis{LogID: logID, Cluster: "weeks"})
 	} else {
@@ -306,6 +309,11 @@ func (m *millwright) disrupt() time.Duration {
 	whole := last.at.IsZero() || s.Now.Sub(last.at) >= m.searchesEvery()
 	basis := s.Basis()
 	list, report := m.pass(s, whole)
+	if whole {
+		if wait := m.patience.Wait(s.Now, list, s.Options.NodeCost); wait > 0 {
+			list, report.WakeAt = nil, s.Now.Add(wait)
+		}
+	}
 	for _, d := range list {
 		p, ok := d.Payload.(*ledger.CommandStarted)
 		if !ok {

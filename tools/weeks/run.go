@@ -23,6 +23,8 @@ type Settings struct {
 	CostPerEviction string
 	// EvictionCost is the option of that name, in micro USD. Only without Reference.
 	EvictionCost int64
+	// Patience is the option --consolidation-patience, in micro USD. Only without Reference.
+	Patience int64
 	// SearchesEvery is how long a search of consolidation in vain is left alone; 0: 30 s. Only without
 	// Reference.
 	SearchesEvery time.Duration
@@ -31,6 +33,9 @@ type Settings struct {
 // Planes that are compared; the first is Millwright's as it comes.
 var Planes = []Settings{
 	{Name: "Millwright", ConsolidateAfter: time.Minute},
+	{Name: "Millwright, consolidateAfter 0s"},
+	{Name: "Millwright, 0s, --consolidation-patience 0.001", Patience: 1000, SearchesEvery: loopEvery},
+	{Name: "Millwright, 0s, --consolidation-patience 0.005", Patience: 5000, SearchesEvery: loopEvery},
 	{Name: "Millwright, --eviction-cost 0.01", ConsolidateAfter: time.Minute, EvictionCost: 10_000},
 	{Name: "Millwright, payBack", ConsolidateAfter: time.Minute, CostPerEviction: "0.05"},
 	{Name: "1.13", Reference: true, ConsolidateAfter: time.Minute},

@@ -265,7 +265,7 @@ func (b *builder) addService(ctx context.Context, name string) error {
 		return b.addProvisioner()
 	case ledger.ServiceDisruptor:
 		h, logger := b.host(name)
-		b.addSteps(h, disruptor.New(h, disruptor.Deps{Kube: b.kube, Logger: logger, Registerer: b.registry}), logger)
+		b.addSteps(h, disruptor.New(h, disruptor.Deps{Kube: b.kube, Logger: logger, Registerer: b.registry, Patience: b.settings.Patience()}), logger)
 	case ledger.ServiceTerminator:
 		h, logger := b.host(name)
 		informers := b.watchCluster()

@@ -59,18 +59,19 @@ type Settings struct {
 	MetricsCompat, PodMetrics, ObjectMetrics bool
 	MemoryLimit                              int64
 
-	BatchIdleDuration   time.Duration
-	BatchMaxDuration    time.Duration
-	PreferencePolicy    string
-	MinValuesPolicy     string
-	FeatureGates        string
-	NodeCost            float64
-	EvictionCost        float64
-	EvictionHorizon     time.Duration
-	PlacementHints      bool
-	SurgePastBudgets    bool
-	LaunchTimeout       time.Duration
-	RegistrationTimeout time.Duration
+	BatchIdleDuration     time.Duration
+	BatchMaxDuration      time.Duration
+	PreferencePolicy      string
+	MinValuesPolicy       string
+	FeatureGates          string
+	NodeCost              float64
+	EvictionCost          float64
+	EvictionHorizon       time.Duration
+	ConsolidationPatience float64
+	PlacementHints        bool
+	SurgePastBudgets      bool
+	LaunchTimeout         time.Duration
+	RegistrationTimeout   time.Duration
 
 	CheckpointRecords   uint64
 	ArchiveDir          string
@@ -181,6 +182,8 @@ func (s *Settings) Bind(f *pflag.FlagSet) {
 	f.Float64Var(&s.EvictionCost, "eviction-cost", float64(o.EvictionCost)/microUSD,
 		"USD that consolidation must save for each pod that it evicts, within --eviction-horizon or as long as the NodePool has bought no node; 0: any saving will do")
 	f.DurationVar(&s.EvictionHorizon, "eviction-horizon", o.EvictionHorizon, "how long a saving is expected to last at least")
+	f.Float64Var(&s.ConsolidationPatience, "consolidation-patience", 0,
+		"USD for each pod that consolidation would evict, which not evicting it must have cost before; 0: it does not wait")
 	f.BoolVar(&s.PlacementHints, "placement-hints", true, "set status.nominatedNodeName of pods to the nodes planned for them, so that kube-scheduler follows the plan")
 	f.BoolVar(&s.SurgePastBudgets, "surge-past-budgets", false,
 		"a PodDisruptionBudget that never lets a pod go keeps no node where a DisruptionPolicy asks for surge and the pod's Deployment can replace it first; needs the rights to patch Deployments")
@@ -331,6 +334,8 @@ func (s *Settings) Validate() error {
 	refuse(!(s.EvictionCost >= 0 && s.EvictionCost <= evictionCostMax), "--eviction-cost must be from 0 to %d, is %v", evictionCostMax, s.EvictionCost)
 	refuse(s.EvictionHorizon < evictionHorizonMin || s.EvictionHorizon > evictionHorizonMax,
 		"--eviction-horizon must be from %s to %s, is %s", evictionHorizonMin, evictionHorizonMax, s.EvictionHorizon)
+	refuse(!(s.ConsolidationPatience >= 0 && s.ConsolidationPatience <= evictionCostMax), "--consolidation-patience must be from 0 to %d, is %v",
+		evictionCostMax, s.ConsolidationPatience)
 	refuse(s.BatchIdleDuration <= 0, "--batch-idle-duration must be positive, is %s", s.BatchIdleDuration)
 	refuse(s.BatchMaxDuration < s.BatchIdleDuration, "--batch-max-duration (%s) is shorter than --batch-idle-duration (%s)",
 		s.BatchMaxDuration, s.BatchIdleDuration)
@@ -368,6 +373,9 @@ func isLoopback(address string) bool {
 	a, err := netip.ParseAddrPort(address)
 	return err == nil && a.Addr().IsLoopback()
 }
+
+// Patience is what an eviction counts while consolidation waits, in micro USD.
+func (s *Settings) Patience() int64 { return int64(math.Round(s.ConsolidationPatience * microUSD)) }
 
 // Options are the settings that can change a decision.
 func (s *Settings) Options() planner.Options {

@@ -202,6 +202,7 @@ by two higher than those of the one before it, so that several of them fit on on
 {{- include "millwright.number" (dict "name" "NODE_COST" "value" $s.nodeCost) }}
 {{- include "millwright.number" (dict "name" "EVICTION_COST" "value" $s.evictionCost) }}
 {{- include "millwright.variable" (dict "name" "EVICTION_HORIZON" "value" $s.evictionHorizon) }}
+{{- include "millwright.number" (dict "name" "CONSOLIDATION_PATIENCE" "value" $s.consolidationPatience) }}
 - name: PLACEMENT_HINTS
   value: {{ $s.placementHints | quote }}
 {{- if $v.surge.enabled }}
