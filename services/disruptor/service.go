@@ -141,6 +141,7 @@ func (s *Service) Step(ctx context.Context) (time.Duration, error) {
 func (s *Service) Released() {
 	s.metrics.forget()
 	s.policiesAt = time.Time{}
+	s.patience = patience.Patience{Cost: s.patience.Cost}
 }
 
 // start plans new commands, pass after pass, until nothing more may be taken.

@@ -20,6 +20,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
+	"millwright/planner/disrupt/internal/policy"
 	"millwright/planner/ledger"
 )
 
@@ -28,6 +29,8 @@ const (
 	gapMax = 10 * time.Minute
 	// roundMax bounds a round, lest searches that always find something never wait again.
 	roundMax = 10 * time.Minute
+	// waitMax is the longest time that Wait names; the search after it may name another.
+	waitMax = 24 * time.Hour
 )
 
 // Patience of one leader. The zero value waits for nothing.
@@ -84,11 +87,14 @@ func Saved(c *ledger.CommandStarted, nodeCost int64) int64 {
 }
 
 // costs is what a rate per hour comes to; lasts is how long it takes to come to an amount, a millisecond at
-// least.
+// least, and a day at most.
 func costs(rate int64, d time.Duration) int64 {
-	return rate * d.Milliseconds() / time.Hour.Milliseconds()
+	return policy.Proportion(rate, d.Milliseconds(), time.Hour.Milliseconds())
 }
 
 func lasts(amount, rate int64) time.Duration {
-	return time.Duration(1+amount*time.Hour.Milliseconds()/rate) * time.Millisecond
+	if amount/rate >= waitMax.Milliseconds()/time.Hour.Milliseconds() {
+		return waitMax
+	}
+	return time.Duration(1+policy.Proportion(time.Hour.Milliseconds(), amount, rate)) * time.Millisecond
 }

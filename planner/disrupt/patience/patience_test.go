@@ -46,6 +46,7 @@ func TestWait(t *testing.T) {
 		"another decision in between":         {1000, []look{{0, ours, 3 * time.Minute}, {time.Minute, drift, 0}, {2 * time.Minute, ours, time.Minute}}},
 		"the clock is set back":               {1000, []look{{time.Hour, ours, 3 * time.Minute}, {0, ours, 3 * time.Minute}, {time.Minute, ours, 2 * time.Minute}}},
 		"a month later, as the clock has it":  {1000, []look{{0, command(10_000, 90), 4*time.Hour + 30*time.Minute}, {720 * time.Hour, command(10_000, 90), 4*time.Hour + 20*time.Minute}}},
+		"dear evictions of a whole cluster":   {1_000_000_000, []look{{0, command(1, 150_000), 24 * time.Hour}, {time.Minute, command(5_000_000_000, 150_000), 24 * time.Hour}}},
 		"set back while a round is under way": {1000, []look{{time.Hour, ours, 3 * time.Minute}, {64 * time.Minute, ours, 0}, {0, ours, 3 * time.Minute}}},
 	} {
 		t.Run(name, func(t *testing.T) {
