@@ -62,7 +62,7 @@ func waveBlock(p *pass, n *planner.StateNode) *Blocked {
 		return nil
 	}
 	b := (&Blocked{Cause: CauseWave}).by("DisruptionPolicy " + w.Policy) // no KubeEvent: it would be one of each drifted node
-	b.Message = fmt.Sprintf("Wave %d of NodePool %q (%d of its nodes) is under way, the next one begins once they are replaced and gone", w.Number, pool.Name, w.Nodes)
+	b.Message = w.Full(pool)
 	return b
 }
 

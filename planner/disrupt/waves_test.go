@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner"
 	"millwright/planner/disrupt"
 	"millwright/planner/ledger"
 	pt "millwright/planner/plannertest"
@@ -22,6 +23,8 @@ type waveModel struct {
 	// since then.
 	begun, halted bool
 	replaced      int
+	// unresolved: it is not known what new nodes are to be.
+	unresolved bool
 }
 
 type takenNode struct{ node, command string }
@@ -29,7 +32,7 @@ type takenNode struct{ node, command string }
 // may is how many more nodes the present wave takes: it and those before have initial, three times, seven
 // times as many nodes, and it begins once those before are gone.
 func (m *waveModel) may() int {
-	if m.halted {
+	if m.halted || m.unresolved {
 		return 0
 	}
 	done, wave := m.replaced-len(m.going), m.initial
@@ -41,14 +44,17 @@ func (m *waveModel) may() int {
 	return max(0, through-m.replaced-len(m.running))
 }
 
-// Whatever succeeds, fails or lingers, and wherever the Ledger is restored from a checkpoint: as many nodes
-// are taken as the present wave has left, none after a failure, and all in the end. The rules: disruption
-// §4.1.
+// Whatever succeeds, fails or lingers, wherever the Ledger is restored from a checkpoint, and while the class
+// is gone or not ready: as many nodes are taken as the present wave has left, none after a failure or while
+// nobody knows what is to replace them, and all in the end. The rules: disruption §4.1.
 func TestWavesHoldInAnyHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := &waveModel{initial: rapid.IntRange(1, 3).Draw(t, "initial")}
 		pool := pt.Pool("p", pt.Budgets(karpv1.Budget{Nodes: "100%"}), pt.ConsolidateAfter("Never"))
 		c := pt.New(append(pt.WithCatalogue(), pool, pt.Policy("d", fmt.Sprintf(`{waves: {initial: %d}}`, m.initial)))...)
+		c.Options(planner.PresentOptions())
+		class := pt.NodeClass("default")
+		c.See(class)
 		waiting := map[string]bool{}
 		for i := range rapid.IntRange(1, 12).Draw(t, "nodes") {
 			name := fmt.Sprintf("n%02d", i)
@@ -133,9 +139,22 @@ func TestWavesHoldInAnyHistory(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for range rapid.IntRange(0, 40).Draw(t, "steps") {
-			rapid.SampledFrom([]func(){plan, plan, succeed, succeed, gone, gone, fail, resume, restore}).Draw(t, "step")()
+		lose := func() {
+			m.unresolved = true
+			broken := class.DeepCopy()
+			broken.Status.Conditions = nil
+			if c.See(broken); rapid.Bool().Draw(t, "deleted") {
+				c.Gone(class)
+			}
 		}
+		find := func() {
+			c.See(class)
+			m.unresolved = false
+		}
+		for range rapid.IntRange(0, 40).Draw(t, "steps") {
+			rapid.SampledFrom([]func(){plan, plan, succeed, succeed, gone, gone, fail, resume, restore, lose, find, find}).Draw(t, "step")()
+		}
+		find()
 		for i := 0; i < 200 && len(waiting) > 0; i++ {
 			resume()
 			plan()

@@ -8,6 +8,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/condition"
 )
 
 // Target identifies what new nodes of a NodePool are: by the hash of its template, its requirements, the
@@ -39,4 +40,11 @@ func Target(p *karpv1.NodePool, class *awsv1.EC2NodeClass) string {
 	}
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:8])
+}
+
+// Resolved reports that it is known what new nodes of a class are: it is Ready, so that the images, subnets
+// and security groups that it selects were found. While it is not, Target may change from one moment to the
+// next. class is nil if there is none.
+func Resolved(class *awsv1.EC2NodeClass) bool {
+	return class != nil && condition.IsTrue(class.Status.Conditions, karpv1.ConditionTypeReady)
 }

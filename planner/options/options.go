@@ -142,6 +142,10 @@ const (
 	//   - A command without replacements goes on without nodes that do not show its mark within a minute.
 	//   - For Balanced NodePools the pods count that would be moved, in the totals as in what a command takes.
 	Revision3
+	// Revision4:
+	//   - A roll-out in waves stays where it stands, halted or not, while its EC2NodeClass is gone or not
+	//     Ready.
+	Revision4
 	revisionsEnd
 	// PresentRevision is what services plan by.
 	PresentRevision = revisionsEnd - 1

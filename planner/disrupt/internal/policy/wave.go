@@ -1,11 +1,14 @@
 package policy
 
 import (
+	"fmt"
+
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner"
 	"millwright/planner/ledger"
 	"millwright/planner/nodepool"
+	"millwright/planner/options"
 )
 
 // Wave is where the roll-out of a NodePool's drifted nodes stands, which DisruptionPolicies want in waves.
@@ -24,6 +27,9 @@ type Wave struct {
 	Left int
 	// Halted is the failure that ended it; nil if there was none.
 	Halted *ledger.RolloutHalt
+	// Unresolved: what new nodes would be is not known at present, as the NodePool's class is gone or not
+	// Ready. The roll-out stays where it stands: it takes no more nodes, and a halt remains.
+	Unresolved bool
 }
 
 // WaveOf is the wave of a NodePool that policies select; nil if none of them wants any. answering is the
@@ -33,8 +39,14 @@ func WaveOf(s *planner.Snapshot, list []*Policy, pool *karpv1.NodePool, answerin
 	if initial <= 0 {
 		return nil
 	}
-	w := &Wave{Policy: by, Wave: ledger.Wave{Target: nodepool.Target(pool, classOf(s, pool)), Number: 1, Nodes: initial}}
-	if r, ok := s.Ledger.Rollout(pool.Name); ok && r.Target == w.Target {
+	class := classOf(s, pool)
+	w := &Wave{Policy: by, Wave: ledger.Wave{Target: nodepool.Target(pool, class), Number: 1, Nodes: initial},
+		Unresolved: !nodepool.Resolved(class) && s.Options.Revision >= options.Revision4}
+	r, begun := s.Ledger.Rollout(pool.Name)
+	if begun && w.Unresolved {
+		w.Target = r.Target
+	}
+	if begun && r.Target == w.Target {
 		w.Replaced, w.Halted = r.Replaced, r.Halted
 	}
 	for _, n := range s.StateNodes() {
@@ -61,8 +73,18 @@ func WaveOf(s *planner.Snapshot, list []*Policy, pool *karpv1.NodePool, answerin
 		before += w.Nodes
 		w.Number, w.Nodes = w.Number+1, w.Nodes*2
 	}
-	w.Left = max(0, before+w.Nodes-w.Replaced-w.Started-proposed)
+	if w.Left = max(0, before+w.Nodes-w.Replaced-w.Started-proposed); w.Unresolved {
+		w.Left = 0
+	}
 	return w
+}
+
+// Full says why the wave takes no more of the nodes of its NodePool.
+func (w *Wave) Full(pool *karpv1.NodePool) string {
+	if w.Unresolved {
+		return fmt.Sprintf("The EC2NodeClass of NodePool %q is gone or not ready: its drifted nodes stay until it is known what is to replace them", pool.Name)
+	}
+	return fmt.Sprintf("Wave %d of NodePool %q (%d of its nodes) is under way, the next one begins once they are replaced and gone", w.Number, pool.Name, w.Nodes)
 }
 
 // replaced reports that a command of drift has replaced the claim, which is not gone yet.
