@@ -6,8 +6,8 @@
 //
 // Worked example, 0.001 USD per eviction. A command would move 12 pods and save 0.24 USD per hour: its
 // evictions count as 0.012 USD, which waiting costs in 3 minutes. If the load comes back before, nothing was
-// moved. Else the command begins, and a round with it: whatever else is found goes at once, until a search
-// finds nothing, for it has been there to be had for as long. A command that moves 12 pods and saves 2.40 USD
+// moved. Else the command begins, and a round with it: whatever else is found goes at once, until searches
+// find nothing, for it has been there to be had for as long. A command that moves 12 pods and saves 2.40 USD
 // per hour waits for 18 seconds.
 //
 // What is waited for is what the searches find, whatever nodes they name; between two searches the lesser of
@@ -31,6 +31,10 @@ const (
 	roundMax = 10 * time.Minute
 	// waitMax is the longest time that Wait names; the search after it may name another.
 	waitMax = 24 * time.Hour
+	// forgottenAfter is for how long nothing must have been found before a round is over, or the count begins
+	// anew: a busy cluster is searched every second, and often there is nothing for a moment, as while a pod
+	// is being bound.
+	forgottenAfter = 10 * time.Second
 )
 
 // Patience of one leader. The zero value waits for nothing.
@@ -41,6 +45,8 @@ type Patience struct {
 	// saved, in micro USD per hour.
 	waited, rate int64
 	at           time.Time
+	// nothing is since when searches find nothing; zero: the last one did.
+	nothing time.Time
 	// round is when the present one began; zero: there is none.
 	round time.Time
 }
@@ -49,10 +55,16 @@ type Patience struct {
 // at least; 0: what was decided may begin. nodeCost is what a node costs by itself, in micro USD per hour.
 // Only commands that evict pods to save something wait.
 func (p *Patience) Wait(now time.Time, decided []*planner.Decision, nodeCost int64) time.Duration {
+	if !p.nothing.IsZero() && now.Sub(p.nothing).Abs() >= forgottenAfter {
+		*p = Patience{Cost: p.Cost, nothing: p.nothing}
+	}
 	if len(decided) == 0 {
-		*p = Patience{Cost: p.Cost}
+		if p.rate = 0; p.nothing.IsZero() {
+			p.nothing = now
+		}
 		return 0
 	}
+	p.nothing = time.Time{}
 	saved, evictions := consolidation(decided[0], nodeCost)
 	if p.Cost == 0 || evictions == 0 || saved <= 0 {
 		return 0
