@@ -146,24 +146,31 @@ func TestNothingIsTerminatedBeforeTheDrain(t *testing.T) {
 	r.run("claim closed", r.closed(name))
 }
 
-// Who removes Karpenter takes its finalizers off. Without one a Node would go at once, with its pods on it.
+// Who removes Karpenter takes its finalizers off. Without one a Node would go at once, with its pods on it,
+// also while a cache that is late still shows the finalizer.
 func TestANodeWithoutFinalizerIsDrained(t *testing.T) {
-	r := newRig(t)
-	r.noDrain = true
-	name := r.readyClaims(1)[0]
-	bare := r.kube.nodes["node-i-0001"].DeepCopy()
-	bare.Finalizers = nil
-	r.kube.put(&r.kube.nodes, bare)
-	r.wait(time.Minute)
-	r.kube.deleteClaim(name)
-	r.wait(3 * time.Minute)
-	if n := r.kube.nodes["node-i-0001"]; r.ec2.running() != 1 || n == nil || n.DeletionTimestamp.IsZero() {
-		t.Fatalf("not waited for the drain: %v %v", r.ec2.describe(), r.kube.describe())
-	}
-	r.noDrain = false
-	r.run("claim closed", r.closed(name))
-	if len(r.kube.nodes) != 0 {
-		t.Errorf("left over: %v", r.kube.describe())
+	for _, behind := range []time.Duration{0, 30 * time.Second} {
+		t.Run(behind.String(), func(t *testing.T) {
+			r := newRig(t)
+			r.noDrain = true
+			name := r.readyClaims(1)[0]
+			r.kube.lag(behind)
+			r.wait(time.Minute)
+			bare := r.kube.nodes["node-i-0001"].DeepCopy()
+			bare.Finalizers = nil
+			r.kube.put(&r.kube.nodes, bare)
+			r.wait(time.Second)
+			r.kube.deleteClaim(name)
+			r.wait(3 * time.Minute)
+			if n := r.kube.nodes["node-i-0001"]; r.ec2.running() != 1 || n == nil || n.DeletionTimestamp.IsZero() {
+				t.Fatalf("not waited for the drain: %v %v", r.ec2.describe(), r.kube.describe())
+			}
+			r.noDrain = false
+			r.run("claim closed", r.closed(name))
+			if len(r.kube.nodes) != 0 {
+				t.Errorf("left over: %v", r.kube.describe())
+			}
+		})
 	}
 }
 

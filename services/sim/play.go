@@ -7,6 +7,7 @@ import (
 
 	"millwright/events"
 	"millwright/planner"
+	"millwright/planner/disrupt"
 	"millwright/planner/ledger"
 	"millwright/planner/providerid"
 	"millwright/planner/provision"
@@ -351,8 +352,14 @@ func (s *Sim) rest() {
 	if s.judge.AnyWaits() || s.judge.Rolls() || judge.IsPostponed(s.Cluster) {
 		return
 	}
-	if p := s.alive[ledger.ServiceDisruptor]; p == nil || len(provision.Missing(planner.NewSnapshot(p.world, p.ledger, p.Now()))) > 0 {
+	p := s.alive[ledger.ServiceDisruptor]
+	if p == nil || len(provision.Missing(planner.NewSnapshot(p.world, p.ledger, p.Now()))) > 0 {
 		return
+	}
+	if patience(s.cfg.Seed) > 0 {
+		if d, _ := disrupt.Plan(planner.NewSnapshot(p.world, p.ledger, p.Now())); d != nil {
+			return // it waits whether the saving lasts
+		}
 	}
 	before := len(s.Entries)
 	s.runFor(restFor)

@@ -168,11 +168,7 @@ func (s *Sim) build(p *process) service.Service {
 		}
 		return provisioner.New(h, deps)
 	case ledger.ServiceDisruptor:
-		deps := disruptor.Deps{Kube: api, Logger: logger}
-		if s.cfg.Seed%5 == 2 {
-			deps.Patience = 200
-		}
-		return disruptor.New(h, deps)
+		return disruptor.New(h, disruptor.Deps{Kube: api, Logger: logger, Patience: patience(s.cfg.Seed)})
 	case ledger.ServiceTerminator:
 		return terminator.New(h, terminator.Deps{Cluster: p.view, Kube: api, Logger: logger})
 	}
@@ -180,6 +176,14 @@ func (s *Sim) build(p *process) service.Service {
 		return launch.Cluster{Name: stage.ClusterName, Endpoint: "https://api.sim", CABundle: "Y2E=", CIDR: "10.100.0.0/16", DNS: "10.100.0.10", Version: "1.36"}, nil
 	}})
 	return lifecycle.New(h, lifecycle.Deps{Cluster: stage.ClusterName, Cache: s.cacheOf(p), Kube: api, EC2: ec2, Launcher: launcher, Logger: logger})
+}
+
+// patience of the disruptor in a run, in micro USD per eviction.
+func patience(seed uint64) int64 {
+	if seed%5 == 2 {
+		return 200
+	}
+	return 0
 }
 
 // cacheOf is what the lifecycle has of the cluster.

@@ -32,27 +32,43 @@ func (s *Stepper) stamp(ctx context.Context, v *claimView, _ claim.Action) (bool
 	return true, nil
 }
 
-// deleteNodes asks for the drain: the terminator empties Nodes that are being deleted. One whose finalizer
-// somebody has taken off gets it again, or it would go at once, with its pods; one that joined without the
-// unregistered taint gets it for the same reason.
+// deleteNodes asks for the drain: the terminator empties Nodes that are being deleted.
 func (s *Stepper) deleteNodes(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	for _, n := range v.nodes {
 		if !n.DeletionTimestamp.IsZero() || !claim.IsDrained(n) {
 			continue
 		}
-		if !slices.Contains(n.Finalizers, karpv1.TerminationFinalizer) {
-			after := n.DeepCopy()
-			after.Finalizers = append(after.Finalizers, karpv1.TerminationFinalizer)
-			if _, err := s.deps.Kube.UpdateNode(ctx, n, after); err != nil && !kube.IsNotFound(err) {
-				return false, err
-			}
-		}
-		if err := s.deps.Kube.DeleteNode(ctx, n.Name, n.UID); err != nil && !kube.IsNotFound(err) {
+		if err := s.deleteNode(ctx, n); err != nil {
 			return false, err
 		}
 	}
 	s.effects.Hold(claimKey(v.name), showPause) // until the cache shows it
 	return false, nil
+}
+
+// deleteNode asks for the deletion of a Node. One whose finalizer somebody has taken off gets it again, or it
+// would go at once, with its pods; one that joined without the unregistered taint gets it for the same
+// reason. It looks at the Node itself: the cache may still show a finalizer that is gone.
+func (s *Stepper) deleteNode(ctx context.Context, seen *corev1.Node) error {
+	n, err := s.deps.Kube.Node(ctx, seen.Name)
+	if kube.IsNotFound(err) || err == nil && n.UID != seen.UID {
+		s.deps.Nodes.Gone(seen.Name, seen.UID, s.host.Now())
+		return nil
+	}
+	if err != nil || !n.DeletionTimestamp.IsZero() {
+		return err
+	}
+	if !slices.Contains(n.Finalizers, karpv1.TerminationFinalizer) {
+		after := n.DeepCopy()
+		after.Finalizers = append(after.Finalizers, karpv1.TerminationFinalizer)
+		if _, err := s.deps.Kube.UpdateNode(ctx, n, after); err != nil && !kube.IsNotFound(err) {
+			return err
+		}
+	}
+	if err := s.deps.Kube.DeleteNode(ctx, n.Name, n.UID); err != nil && !kube.IsNotFound(err) {
+		return err
+	}
+	return nil
 }
 
 // terminate asks EC2 to end the instance. That it has ended is found by the poll.
