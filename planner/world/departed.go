@@ -64,7 +64,9 @@ func (d *departed) Departed() []*Pod {
 // observe takes in a change of a pod; before has no class if it was not known.
 func (d *departed) observe(o *version.Owner, before, after *Pod) {
 	if before.Class == nil {
-		after.Successor = d.release(o, after)
+		if left := d.release(o, after); left != nil {
+			after.Successor, after.Displaced = true, left.displaces()
+		}
 	}
 	if after.Deleting == 0 || before.Deleting != 0 || before.Class != nil && before.Terminal() {
 		return
@@ -99,11 +101,12 @@ func (d *departed) add(o *version.Owner, x departure) {
 	d.set(o, c.OwnerUID, append(slices.Clip(list), x))
 }
 
-// release drops the pod that a new one has come in place of, and reports whether there is one: of a
-// StatefulSet that of its name, else the first that was asked to go no later than it was created.
-func (d *departed) release(o *version.Owner, p *Pod) bool {
+// release drops the pod that a new one has come in place of, and returns it; nil if there is none. Of a
+// StatefulSet it is that of its name, else the first that was asked to go no later than the new one was
+// created.
+func (d *departed) release(o *version.Owner, p *Pod) *Pod {
 	if d.count == 0 || !p.Class.Replica() {
-		return false
+		return nil
 	}
 	list, _ := d.byOwner.Get(p.Class.OwnerUID)
 	i := slices.IndexFunc(list, func(x departure) bool {
@@ -113,10 +116,11 @@ func (d *departed) release(o *version.Owner, p *Pod) bool {
 		return p.Created >= x.pod.EvictedAt-int64(successorSkew)
 	})
 	if i < 0 {
-		return false
+		return nil
 	}
+	left := list[i].pod
 	d.set(o, p.Class.OwnerUID, slices.Delete(slices.Clone(list), i, i+1))
-	return true
+	return left
 }
 
 // dismiss takes in that a pod was deleted without an eviction. A ReplicaSet does so only while it has more

@@ -79,7 +79,8 @@ func (w *World) foldPod(o events.Observation) {
 		after.UID, after.Namespace, after.Name = before.UID, before.Namespace, before.Name
 	}
 	setPod(&after.Pod, obj, w.classFor(obj))
-	after.Successor = before.Successor
+	after.Successor, after.Displaced = before.Successor, before.Displaced
+	after.Fleeing = before.Fleeing || after.Evicted() && !before.Evicted() && w.nodes.flees(&after.Pod, obj)
 	w.departed.observe(w.owner, &before.Pod, &after.Pod)
 	w.podTouched(&before.Pod, &after.Pod)
 	w.replacePod(before, after)

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -195,7 +196,7 @@ func (c *checkpointReader) podOf(p *wire.Pod) (*Pod, error) {
 		NodeName: intern.String(p.NodeName), NominatedNode: intern.String(p.NominatedNode), Phase: corev1.PodPhase(intern.String(p.Phase)),
 		Unschedulable: p.Unschedulable, Ready: p.Ready, NotReady: p.NotReady, UnschedulableMessage: intern.String(p.UnschedulableMessage),
 		ResourceVersion: p.Version, Created: p.Created, Started: p.Started, Deleting: p.Deleting, UnschedulableSince: p.UnschedulableSince,
-		EvictedAt: p.Evicted, Successor: p.Successor,
+		EvictedAt: p.Evicted, Successor: p.Successor, Displaced: uint8(min(p.Displaced, math.MaxUint8)), Fleeing: p.Fleeing,
 	}, nil
 }
 

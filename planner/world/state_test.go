@@ -62,6 +62,7 @@ func filled() map[events.Kind]any {
 	pod.OwnerReferences[1].Controller = new(bool)
 	target := pod.Status.Conditions[1]
 	target.Type, target.Status, target.LastTransitionTime = corev1.DisruptionTarget, corev1.ConditionTrue, pod.CreationTimestamp
+	target.Reason = "DeletionByTaintManager"
 	pod.OwnerReferences[0].APIVersion, pod.OwnerReferences[0].Kind = "apps/v1", "ReplicaSet"
 	pod.Status.Conditions = append(pod.Status.Conditions, target)
 	scheduled, ready := &pod.Status.Conditions[0], &pod.Status.Conditions[1]
@@ -164,7 +165,8 @@ func TestEveryFieldOfEveryKindSurvivesACheckpoint(t *testing.T) {
 	objects := filled()
 	node, pod := objects[events.KindNode].(*corev1.Node), objects[events.KindPod].(*corev1.Pod)
 	node.Name, pod.Spec.NodeName = "node", "node"
-	for _, round := range []string{"earlier", "later"} { // what only the earlier one has was not mentioned again
+	node.CreationTimestamp, node.Labels = pod.CreationTimestamp, map[string]string{karpv1.NodePoolLabelKey: "pool"} // so that pods flee from it
+	for _, round := range []string{"earlier", "later"} {                                                            // what only the earlier one has was not mentioned again
 		apply(events.Observation{Op: events.OpResyncBegin})
 		for _, k := range slices.Concat(events.KubeKinds(), events.AWSKinds()) {
 			switch {
@@ -298,10 +300,10 @@ func (c *contents) complete(t *testing.T) {
 	}
 	successors := 0
 	for _, p := range c.Pods {
-		if p.Successor {
+		if p.Successor && p.Displaced == 1 {
 			successors++
 		}
-		p.NotReady, p.Successor = true, true // or Ready
+		p.NotReady, p.Successor, p.Displaced = true, true, 1 // or Ready
 		set(t, reflect.ValueOf(p.Pod))
 		set(t, reflect.ValueOf(*p.Class))
 	}

@@ -36,7 +36,11 @@ type Pod struct {
 	// Ready: condition Ready is True. NotReady: it is False (neither: unknown).
 	Ready, NotReady bool
 	// Successor: when it came, its owner had a pod to create in place of one that was evicted.
-	Successor       bool
+	Successor bool
+	// Fleeing: a NoExecute taint has driven the pod from a node of a NodePool within YoungFor of the node's
+	// creation. Displaced counts in how many nodes in a row those whose successor it is met with that.
+	Fleeing         bool
+	Displaced       uint8
 	ResourceVersion string
 }
 

@@ -32,14 +32,15 @@ type question struct {
 	staying bool
 }
 
-// questionOf is nil if an answer could not be given back: pods have a place by an earlier verdict, or
-// claims are planned that are no nodes yet.
+// questionOf is nil if an answer could not be given back: pods have a place by an earlier verdict, or may be
+// planned for from some time on, or claims are planned that are no nodes yet.
 func questionOf(settings string, in *solve.Input, without []string) *question {
 	if len(in.Planned) > 0 {
 		return nil
 	}
 	for _, p := range in.Pods {
-		if in.Prior(p.UID) != (place.Target{}) || len(in.Excluded(p.UID)) > 0 {
+		held := p.Displaced > 0 && p.NodeName == ""
+		if in.Prior(p.UID) != (place.Target{}) || len(in.Excluded(p.UID)) > 0 || held {
 			return nil
 		}
 	}

@@ -260,7 +260,8 @@ func TestWhatCannotBeRemembered(t *testing.T) {
 		"a node to avoid": func(in *solve.Input) {
 			in.Excluded = func(types.UID) []ledger.ExcludedNode { return make([]ledger.ExcludedNode, 1) }
 		},
-		"a planned claim": func(in *solve.Input) { in.Planned = make([]place.PlannedInput, 1) },
+		"a pod that is to wait": func(in *solve.Input) { in.Pods[0].Displaced = 1 },
+		"a planned claim":       func(in *solve.Input) { in.Planned = make([]place.PlannedInput, 1) },
 	} {
 		in := made()
 		if change(in); questionOf("", in, nil) != nil {

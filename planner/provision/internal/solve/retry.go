@@ -6,7 +6,7 @@ package solve
 func (s *Solver) Retry() {
 	var refused []*Item
 	for _, it := range s.Items {
-		if it.Bin != nil || len(it.Class.Invalid) > 0 || len(it.Excluded) >= excludedMax {
+		if it.Bin != nil || len(it.Class.Invalid) > 0 || len(it.Excluded) >= excludedMax || s.displaced(it) != nil {
 			continue // placed, or refused before it was in the queue
 		}
 		refused = append(refused, it)

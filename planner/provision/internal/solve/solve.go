@@ -265,6 +265,9 @@ func (s *Solver) KeepVerdicts() (waiting, kept []*Item) {
 			it.Reasons = it.quoted()
 			continue
 		}
+		if it.Reasons = s.displaced(it); it.Reasons != nil {
+			continue
+		}
 		waiting = append(waiting, it)
 	}
 	return waiting, kept
