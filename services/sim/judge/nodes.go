@@ -47,7 +47,8 @@ func (s *Judge) checkNode(before, after cluster.Object) {
 	old := before.(*corev1.Node)
 	id := InstanceOf(old.Spec.ProviderID)
 	if after == nil {
-		if isRegistered(old) && !s.Deeds.Stripped[string(old.UID)] {
+		orphan := !held(old) && s.strippedOf(old.Spec.ProviderID) // garbage collection may have deleted it with its NodeClaim
+		if isRegistered(old) && !s.Deeds.Stripped[string(old.UID)] && !orphan {
 			s.checkGone("Node "+old.Name, id)
 		}
 		return
