@@ -35,6 +35,7 @@ var Planes = []Settings{
 	{Name: "Millwright", ConsolidateAfter: time.Minute},
 	{Name: "Millwright, consolidateAfter 0s"},
 	{Name: "Millwright, 0s, --consolidation-patience 0.001", Patience: 1000, SearchesEvery: loopEvery},
+	{Name: "Millwright, 0s, --consolidation-patience 0.0025", Patience: 2500, SearchesEvery: loopEvery},
 	{Name: "Millwright, 0s, --consolidation-patience 0.005", Patience: 5000, SearchesEvery: loopEvery},
 	{Name: "Millwright, --eviction-cost 0.01", ConsolidateAfter: time.Minute, EvictionCost: 10_000},
 	{Name: "Millwright, payBack", ConsolidateAfter: time.Minute, CostPerEviction: "0.05"},
