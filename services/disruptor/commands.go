@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"millwright/planner/condition"
 
@@ -28,6 +27,8 @@ type command struct {
 	untainted []ledger.Candidate
 	// awaited are the replacements whose NodeClaims are there and not initialized.
 	awaited []string
+	// deleting are the names of candidates' NodeClaims that the World shows being deleted.
+	deleting map[string]bool
 	// ready: it is confirmed, and its replacements, if any, are initialized, or nothing is left to be
 	// replaced.
 	ready bool
@@ -63,7 +64,7 @@ func (s *Service) drive() error {
 }
 
 func viewOf(snap *planner.Snapshot, c *ledger.Command) command {
-	v := command{Command: *c, expects: snap.Expect(ledger.CommandAggregate(c.ID))}
+	v := command{Command: *c, expects: snap.Expect(ledger.CommandAggregate(c.ID)), deleting: map[string]bool{}}
 	v.ready = c.State == ledger.CommandConfirmedState && disrupt.Confirm(snap, c).Outcome == disrupt.Confirmed
 	for i, r := range c.Started.Replacements {
 		name := ledger.ClaimName(snap.Ledger.LogID(), r.NodePool, c.Seq, i)
@@ -72,6 +73,9 @@ func viewOf(snap *planner.Snapshot, c *ledger.Command) command {
 		}
 	}
 	for _, candidate := range c.Started.Candidates {
+		if o := snap.World.NodeClaim(candidate.Claim); o != nil && o.UID == candidate.ClaimUID && o.DeletionTimestamp != nil {
+			v.deleting[candidate.Claim] = true
+		}
 		n := snap.StateNodeOfClaim(candidate.Claim)
 		if n == nil || n.Node == nil || n.Claim.UID != candidate.ClaimUID || n.Claim.DeletionTimestamp != nil {
 			continue
@@ -88,7 +92,7 @@ func viewOf(snap *planner.Snapshot, c *ledger.Command) command {
 // NodeClaim.
 func (s *Service) markCandidate(command command, c ledger.Candidate) {
 	reason, record := command.Started.Reason, ledger.RecordAnnotation(s.host.LogID(), command.Seq)
-	s.startEffect("taint/"+c.Node, "mark "+record+" on "+c.Node, callTimeout, func(ctx context.Context) error {
+	s.startEffect("taint/"+c.Node, "mark "+record+" on "+c.Node, func(ctx context.Context) error {
 		node, err := s.kube.Node(ctx, c.Node)
 		if err != nil {
 			return ignore(err, kube.NotFound)
@@ -118,11 +122,11 @@ func (s *Service) markCandidate(command command, c ledger.Candidate) {
 // startEffect starts what the World shows a while later. Until then it is not repeated at every step, and
 // after a failure or a conflict only after a pause. Effects with one key exclude each other, tries with one
 // purpose wait for each other. fn reads again whatever its writes are based on.
-func (s *Service) startEffect(key, purpose string, timeout time.Duration, fn func(ctx context.Context) error) {
+func (s *Service) startEffect(key, purpose string, fn func(ctx context.Context) error) {
 	if !s.retries.Due(purpose, s.host.Now()) {
 		return
 	}
-	s.host.Effect(key, lane.Converge, timeout, func(ctx context.Context) error {
+	s.host.Effect(key, lane.Converge, callTimeout, func(ctx context.Context) error {
 		err := fn(ctx)
 		switch now := s.host.Now(); {
 		case err == nil:
@@ -205,7 +209,7 @@ func (s *Service) decide(ctx context.Context, p pending) error {
 // rollBack gives a confirmed command up. It shares the key of finish, so that none of its deletions is in
 // flight, and asks the API server itself whether one was made before.
 func (s *Service) rollBack(p pending) {
-	s.startEffect(commandKey(p.command.ID), "roll back "+p.command.ID, deleteTimeout, func(ctx context.Context) error {
+	s.startEffect(commandKey(p.command.ID), "roll back "+p.command.ID, func(ctx context.Context) error {
 		for _, candidate := range p.command.Started.Candidates {
 			if !p.whole {
 				break // what was deleted continues to drain, the rest stays
@@ -226,12 +230,17 @@ func commandKey(id string) string { return "command/" + id }
 
 // finish deletes the candidates' NodeClaims, and then records that their deletion was accepted. Who ends
 // between both deletes again what is still there: it is counted by who records. What was gone before is not.
-// One whose deletion is refused holds up none of the others.
+// One whose deletion is refused holds up none of the others. One that is seen being deleted is not asked for
+// again: where each call takes long, an effect ends before the last of many.
 func (s *Service) finish(c command) {
-	s.startEffect(commandKey(c.ID), "finish "+c.ID, deleteTimeout, func(ctx context.Context) error {
+	s.startEffect(commandKey(c.ID), "finish "+c.ID, func(ctx context.Context) error {
 		var deleted []ledger.Candidate
 		var refused []error
 		for _, candidate := range c.Started.Candidates {
+			if c.deleting[candidate.Claim] {
+				deleted = append(deleted, candidate)
+				continue
+			}
 			if err := s.unlessStopped("delete nodeclaim " + candidate.Claim); err != nil {
 				return err
 			}

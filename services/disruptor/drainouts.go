@@ -45,10 +45,10 @@ func (s *Service) drainOuts(ctx context.Context) error {
 		return err
 	}
 	for _, n := range taint {
-		s.startEffect("taint/"+n.name, "let drain out "+n.name, callTimeout, func(ctx context.Context) error { return s.letDrainOut(ctx, n) })
+		s.startEffect("taint/"+n.name, "let drain out "+n.name, func(ctx context.Context) error { return s.letDrainOut(ctx, n) })
 	}
 	for _, n := range untaint {
-		s.startEffect("taint/"+n.name, "do not let drain out "+n.name+" at "+n.version, callTimeout, func(ctx context.Context) error { return s.endTaint(ctx, n) })
+		s.startEffect("taint/"+n.name, "do not let drain out "+n.name+" at "+n.version, func(ctx context.Context) error { return s.endTaint(ctx, n) })
 	}
 	return nil
 }

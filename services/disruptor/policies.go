@@ -64,7 +64,7 @@ func (s *Service) tellPolicies() error {
 		return err
 	}
 	for _, p := range s.policies.toTell(list) {
-		s.startEffect("policy/"+p.name, "write status of disruptionpolicy "+p.name, callTimeout, func(ctx context.Context) error {
+		s.startEffect("policy/"+p.name, "write status of disruptionpolicy "+p.name, func(ctx context.Context) error {
 			return s.tellPolicy(ctx, p)
 		})
 	}

@@ -100,8 +100,9 @@ const (
 	// afterSuccess is how long a mark is not checked again while the World does not show it yet.
 	afterSuccess = 2 * time.Second
 
-	callTimeout   = 10 * time.Second
-	deleteTimeout = time.Minute
+	// callTimeout bounds an effect: as long as the API server works on one request, by default. Webhooks of
+	// admission that have died, and that it does without, hold up each write for up to 30 s each.
+	callTimeout = time.Minute
 )
 
 // New returns the service.

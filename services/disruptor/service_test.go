@@ -2,6 +2,7 @@ package disruptor_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -109,6 +110,37 @@ func TestAPodThatArrivesRollsTheCommandBack(t *testing.T) {
 		}
 		if n := r.Kube.Called("delete empty-claim"); n > 0 {
 			t.Error("the claim was deleted")
+		}
+	})
+}
+
+// As behind a webhook of admission that has died: the API server does without it after the 10 s that are the
+// default of timeoutSeconds, or after up to 30 s.
+func TestAnEmptyNodeGoesThoughEachWriteTakesLong(t *testing.T) {
+	for _, slow := range []time.Duration{10 * time.Second, 25 * time.Second} {
+		t.Run(slow.String(), func(t *testing.T) {
+			run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
+				r.Kube.Slow = slow + time.Second
+				r.Settle(s, 3*time.Minute)
+				if !kube.IsDisrupted(r.Kube.GetNode("empty")) || r.Kube.GetClaim("empty-claim").DeletionTimestamp == nil || len(r.Entries(ledger.KindCommandSucceeded)) != 1 {
+					t.Errorf("the node has the taints %v; records %v, calls %q", r.Kube.GetNode("empty").Spec.Taints, r.Kinds(), r.Kube.Calls)
+				}
+			})
+		})
+	}
+}
+
+// A command of many nodes gets on although an effect ends before it has asked for the deletion of each.
+func TestManyEmptyNodesGoThoughEachWriteTakesLong(t *testing.T) {
+	run(t, ledger.ModeActive, func(r *hosttest.Rig, s *disruptor.Service) {
+		const many = 12
+		for i := range many - 1 {
+			r.AddNode(fmt.Sprintf("empty%d", i), "general")
+		}
+		r.Kube.Slow = 11 * time.Second
+		r.Settle(s, 10*time.Minute)
+		if n := len(r.Kube.DeletingNodeClaims()); n != many || len(r.Entries(ledger.KindCommandStarted)) != 1 || len(r.Entries(ledger.KindCommandSucceeded)) != 1 {
+			t.Errorf("%d of %d NodeClaims are deleted; records %v", n, many, r.Kinds())
 		}
 	})
 }

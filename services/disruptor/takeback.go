@@ -74,7 +74,7 @@ func staleMark(snap *planner.Snapshot, n *planner.StateNode) (stale, bool) {
 
 // unmark checks both objects again before it changes them.
 func (s *Service) unmark(x stale) {
-	s.startEffect("taint/"+x.node, "unmark "+x.node+" at "+x.nodeVersion, callTimeout, func(ctx context.Context) error {
+	s.startEffect("taint/"+x.node, "unmark "+x.node+" at "+x.nodeVersion, func(ctx context.Context) error {
 		claim, err := s.kube.GetNodeClaim(ctx, x.claim)
 		if err != nil || claim.UID != x.claimUID || claim.DeletionTimestamp != nil {
 			return ignore(err, kube.NotFound)

@@ -90,8 +90,9 @@ const (
 	// afterSuccess is how long an accepted call is not repeated while the World does not show its effect yet.
 	afterSuccess = 5 * time.Second
 
-	callTimeout   = 10 * time.Second
-	finishTimeout = 30 * time.Second
+	// callTimeout bounds an effect: as long as the API server works on one request, by default. Webhooks of
+	// admission that have died, and that it does without, hold up each write for up to 30 s each.
+	callTimeout = time.Minute
 )
 
 // New returns the service.

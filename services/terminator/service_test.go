@@ -135,6 +135,25 @@ func TestNothingIsEvictedBeforeTheTaint(t *testing.T) {
 	})
 }
 
+// A webhook of admission that has died, and that the API server does without after the 10 s that are the
+// default of timeoutSeconds, holds up each write for as long: nodes drain slowly, but they do. So they do
+// behind one that may take 30 s, the most there is.
+func TestANodeDrainsThoughEachWriteTakesLong(t *testing.T) {
+	for _, slow := range []time.Duration{10 * time.Second, 25 * time.Second} {
+		t.Run(slow.String(), func(t *testing.T) {
+			run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
+				r.Kube.Put(bound("a"), plannertest.DaemonPod("d", "n"))
+				r.Kube.Slow = slow + time.Second
+				r.Settle(s, 5*time.Minute)
+				if !drained(r) || conditionOf(r, karpv1.ConditionTypeDrained) != "True/Drained" {
+					t.Errorf("after 5 minutes the node has the taints %v and its NodeClaim the condition %s; calls %q",
+						r.Kube.GetNode("n").Spec.Taints, conditionOf(r, karpv1.ConditionTypeDrained), r.Kube.Calls)
+				}
+			})
+		})
+	}
+}
+
 // late is a cache in which nothing changes any more, and an API server that counts reads of Nodes.
 type late struct {
 	*hosttest.Kube

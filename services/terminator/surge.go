@@ -54,7 +54,7 @@ func (s *Service) askSurge(p *plan) {
 		return
 	}
 	questions := p.surges.Questions
-	s.host.Effect(key, lane.Evict, finishTimeout, func(ctx context.Context) error {
+	s.host.Effect(key, lane.Evict, callTimeout, func(ctx context.Context) error {
 		var owners []ledger.SurgedOwner
 		for i := range questions {
 			facts, _, err := s.surgeFacts(ctx, &questions[i])

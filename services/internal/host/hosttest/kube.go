@@ -47,6 +47,9 @@ type Kube struct {
 	Linger bool
 	// Blind: changes are not published.
 	Blind bool
+	// Slow is how long a write takes, as behind a webhook of admission that does not answer in time and that
+	// the API server then does without. Who gives up before has written nothing.
+	Slow time.Duration
 }
 
 func newKube(r *Rig) *Kube {
@@ -138,6 +141,19 @@ func (k *Kube) GetPod(key string) *corev1.Pod {
 	return k.pods[key].DeepCopy()
 }
 
+// admitted waits for as long as a write takes.
+func (k *Kube) admitted(ctx context.Context) error {
+	if k.Slow == 0 {
+		return ctx.Err()
+	}
+	select {
+	case <-time.After(k.Slow):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
 // call records a call and returns the error it is to fail with.
 func (k *Kube) call(verb, name string) error {
 	k.Calls = append(k.Calls, verb+" "+name)
@@ -211,7 +227,10 @@ func (k *Kube) Node(_ context.Context, name string) (*corev1.Node, error) {
 	return nil, notFound("nodes", name)
 }
 
-func (k *Kube) PatchNode(_ context.Context, name string, p kube.Patch) (*corev1.Node, error) {
+func (k *Kube) PatchNode(ctx context.Context, name string, p kube.Patch) (*corev1.Node, error) {
+	if err := k.admitted(ctx); err != nil {
+		return nil, err
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := k.call("patch", name); err != nil {
@@ -247,7 +266,10 @@ func (k *Kube) GetPolicy(_ context.Context, name string) (*mwv1alpha1.Disruption
 	return nil, notFound("disruptionpolicies", name)
 }
 
-func (k *Kube) UpdatePolicyStatus(_ context.Context, before, after *mwv1alpha1.DisruptionPolicy) (*mwv1alpha1.DisruptionPolicy, error) {
+func (k *Kube) UpdatePolicyStatus(ctx context.Context, before, after *mwv1alpha1.DisruptionPolicy) (*mwv1alpha1.DisruptionPolicy, error) {
+	if err := k.admitted(ctx); err != nil {
+		return nil, err
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := k.call("status", before.Name); err != nil {
@@ -260,7 +282,10 @@ func (k *Kube) UpdatePolicyStatus(_ context.Context, before, after *mwv1alpha1.D
 	return after, nil
 }
 
-func (k *Kube) DeleteNodeClaim(_ context.Context, name string, uid types.UID) error {
+func (k *Kube) DeleteNodeClaim(ctx context.Context, name string, uid types.UID) error {
+	if err := k.admitted(ctx); err != nil {
+		return err
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := k.call("delete", name); err != nil {
@@ -279,7 +304,10 @@ func (k *Kube) DeleteNodeClaim(_ context.Context, name string, uid types.UID) er
 	return nil
 }
 
-func (k *Kube) SetClaimCondition(_ context.Context, name string, uid types.UID, want metav1.Condition, now time.Time) error {
+func (k *Kube) SetClaimCondition(ctx context.Context, name string, uid types.UID, want metav1.Condition, now time.Time) error {
+	if err := k.admitted(ctx); err != nil {
+		return err
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if err := k.call("condition", name); err != nil {
@@ -316,12 +344,12 @@ func (k *Kube) PodsOnNode(_ context.Context, node string) ([]corev1.Pod, error) 
 	return list, nil
 }
 
-func (k *Kube) EvictPod(_ context.Context, namespace, name string, uid types.UID) error {
-	return k.removePod("evict", namespace, name, uid)
+func (k *Kube) EvictPod(ctx context.Context, namespace, name string, uid types.UID) error {
+	return k.removePod(ctx, "evict", namespace, name, uid)
 }
 
-func (k *Kube) DeletePod(_ context.Context, namespace, name string, uid types.UID, grace int64) error {
-	return k.removePod(fmt.Sprintf("delete[%d]", grace), namespace, name, uid)
+func (k *Kube) DeletePod(ctx context.Context, namespace, name string, uid types.UID, grace int64) error {
+	return k.removePod(ctx, fmt.Sprintf("delete[%d]", grace), namespace, name, uid)
 }
 
 func (k *Kube) ReplicaSet(_ context.Context, namespace, name string) (*appsv1.ReplicaSet, error) {
@@ -348,7 +376,10 @@ func (k *Kube) Deployment(_ context.Context, namespace, name string) (*appsv1.De
 	return nil, notFound("deployments", name)
 }
 
-func (k *Kube) SurgeDeployment(_ context.Context, d *appsv1.Deployment, value string) error {
+func (k *Kube) SurgeDeployment(ctx context.Context, d *appsv1.Deployment, value string) error {
+	if err := k.admitted(ctx); err != nil {
+		return err
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	key := d.Namespace + "/" + d.Name
@@ -366,7 +397,10 @@ func (k *Kube) SurgeDeployment(_ context.Context, d *appsv1.Deployment, value st
 	return nil
 }
 
-func (k *Kube) removePod(verb, namespace, name string, uid types.UID) error {
+func (k *Kube) removePod(ctx context.Context, verb, namespace, name string, uid types.UID) error {
+	if err := k.admitted(ctx); err != nil {
+		return err
+	}
 	k.mu.Lock()
 	key := namespace + "/" + name
 	if err := k.call(verb, key); err != nil {
