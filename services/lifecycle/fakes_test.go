@@ -57,6 +57,8 @@ type fakeKube struct {
 	invalid string
 	// denied is how a webhook refuses each of them; nil: none does.
 	denied *metav1.Status
+	// admits is what a mutating webhook makes of each NodeClaim and Node that is written; nil: there is none.
+	admits func(metav1.Object)
 	// slow is how far the API server's clock is behind that of the process.
 	slow time.Duration
 	// tracked: Since names each change.
@@ -170,6 +172,16 @@ func (k *fakeKube) checked(name string, have metav1.Object, uid apitypes.UID, ve
 	return nil
 }
 
+// admitted has the webhook change an object, and reports whether it then differs from the one there is: the
+// API server writes nothing otherwise, and the resourceVersion stays.
+func (k *fakeKube) admitted(o, have metav1.Object) bool {
+	if k.admits == nil {
+		return true
+	}
+	k.admits(o)
+	return !reflect.DeepEqual(o, have)
+}
+
 func (k *fakeKube) CreateNodeClaim(_ context.Context, c *karpv1.NodeClaim) (out *karpv1.NodeClaim, err error) {
 	err = k.r.act("create nodeclaim", errLost, func() error {
 		if k.denied != nil {
@@ -182,6 +194,7 @@ func (k *fakeKube) CreateNodeClaim(_ context.Context, c *karpv1.NodeClaim) (out 
 			return apierrors.NewAlreadyExists(schema.GroupResource{}, c.Name)
 		}
 		o := c.DeepCopy()
+		k.admitted(o, nil)
 		o.UID, o.Generation, o.CreationTimestamp = "", 1, metav1.NewTime(k.r.now.Add(-k.slow).Truncate(time.Second))
 		k.put(&k.claims, o)
 		out = o
@@ -239,8 +252,10 @@ func (k *fakeKube) UpdateNodeClaim(_ context.Context, before, after *karpv1.Node
 			return err
 		}
 		o := k.claims[before.Name].DeepCopy()
-		o.Labels, o.Annotations, o.Finalizers = after.Labels, after.Annotations, after.Finalizers
-		k.put(&k.claims, o)
+		o.Labels, o.Annotations, o.Finalizers = maps.Clone(after.Labels), maps.Clone(after.Annotations), after.Finalizers
+		if k.admitted(o, k.claims[o.Name]) {
+			k.put(&k.claims, o)
+		}
 		k.sweepClaim(o)
 		out = o
 		return nil
@@ -281,7 +296,9 @@ func (k *fakeKube) UpdateNode(_ context.Context, before, after *corev1.Node) (ou
 			return err
 		}
 		o := after.DeepCopy()
-		k.put(&k.nodes, o)
+		if k.admitted(o, k.nodes[o.Name]) {
+			k.put(&k.nodes, o)
+		}
 		k.sweepNode(o)
 		out = o
 		return nil
@@ -382,6 +399,8 @@ type fakeEC2 struct {
 	stock     int
 	// reserved are the capacity reservations that types are launched into.
 	reserved map[string]string
+	// described counts questions about instances by id.
+	described int
 	// lag hides young instances from describe calls.
 	lag time.Duration
 	// refuse answers the next CreateFleet calls with these errors; nil entries let the call pass.
@@ -524,6 +543,7 @@ func (f *fakeEC2) startOne(in *awsec2.CreateFleetInput, o ec2types.FleetLaunchTe
 func (f *fakeEC2) visible(i *ec2.Instance) bool { return f.r.now.Sub(i.LaunchTime) >= f.lag }
 
 func (f *fakeEC2) DescribeInstances(_ context.Context, ids []string) ([]ec2.Instance, error) {
+	f.described++
 	f.answers("DescribeInstances")
 	for _, id := range ids {
 		if !strings.HasPrefix(id, "i-") {

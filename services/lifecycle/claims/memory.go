@@ -45,6 +45,8 @@ type memory struct {
 	unnamed map[string]string
 	// refusals of planned NodeClaims by the API server.
 	refusals *refusals
+	// written is what moves have written last.
+	written map[writtenKey]string
 	// presumed outcomes by claim name, while the log can't be reached.
 	presumed map[string]presumption
 }
@@ -62,7 +64,7 @@ func newMemory(retries *backoff.Keys, objects *recent.Objects[*karpv1.NodeClaim]
 		failures:    map[types.UID]claim.Failure{}, lookups: map[string]time.Time{}, settled: map[string]string{},
 		marks: map[string]claim.Marks{}, catalogues: map[string]*catalog.Catalog{},
 		sought: map[types.UID]bool{}, boots: map[types.UID]boot{}, told: map[toldKey]time.Time{},
-		unnamed: map[string]string{}, refusals: newRefusals(),
+		unnamed: map[string]string{}, refusals: newRefusals(), written: map[writtenKey]string{},
 	}
 }
 
@@ -163,6 +165,9 @@ func (m *memory) forget(name string, uid types.UID) {
 	m.retries.Succeeded(claimKey(name))
 	m.retries.Succeeded(statusKey(name))
 	m.retries.Succeeded(tagKey(name))
+	for _, move := range mereWrites {
+		m.retries.Succeeded(writtenKey{name, move}.retry())
+	}
 	m.claims.Forget(name)
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -170,6 +175,9 @@ func (m *memory) forget(name string, uid types.UID) {
 	delete(m.settled, "shadow/"+name)
 	delete(m.marks, name)
 	delete(m.unnamed, name)
+	for _, move := range mereWrites {
+		delete(m.written, writtenKey{name, move})
+	}
 	delete(m.failures, uid)
 	delete(m.sought, uid)
 	delete(m.boots, uid)
@@ -197,7 +205,7 @@ func (m *memory) marksOf(name string) claim.Marks {
 func (m *memory) len() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return len(m.settled) + len(m.marks) + len(m.failures) + len(m.sought) + len(m.boots) + len(m.catalogues) + len(m.lookups) + len(m.registering) + len(m.told) + len(m.unnamed) + m.refusals.len()
+	return len(m.settled) + len(m.marks) + len(m.failures) + len(m.sought) + len(m.boots) + len(m.catalogues) + len(m.lookups) + len(m.registering) + len(m.told) + len(m.unnamed) + len(m.written) + m.refusals.len()
 }
 
 // bootDue reports that what became of a claim's instance was not asked for lately, and notes that it is now.

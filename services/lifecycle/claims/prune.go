@@ -26,6 +26,7 @@ func (m *memory) prune(names map[string]bool, claims map[types.UID]bool, classes
 	forget(m.boots, claims)
 	forget(m.catalogues, classes)
 	maps.DeleteFunc(m.told, func(k toldKey, _ time.Time) bool { return !names[k.name] })
+	maps.DeleteFunc(m.written, func(k writtenKey, _ string) bool { return !names[k.claim] })
 	maps.DeleteFunc(m.registering, func(_ types.UID, r registering) bool { return now.Sub(r.at).Abs() > writtenFor })
 	maps.DeleteFunc(m.lookups, func(_ string, since time.Time) bool { return now.Sub(since).Abs() > SearchedFor })
 }

@@ -119,6 +119,9 @@ func (s *Stepper) Step(ctx context.Context, name string) (time.Time, error) {
 	case a.Move == claim.Launch && s.gathering.has(name, v.input.Now):
 		return again, nil // StepLaunches
 	}
+	if a.Move != claim.Wait && !s.mayWrite(name, a.Move, "") {
+		return again, nil
+	}
 	l := laneOf(a.Move, v.input)
 	s.claimEffect(name, claimKey(name), l, func(ctx context.Context) error { return s.drive(ctx, name, l) })
 	return again, nil
@@ -144,7 +147,7 @@ func next(in claim.Input) (a claim.Action, tags bool) {
 // stepTag starts to tag the claim's instance, unless that failed a moment ago.
 func (s *Stepper) stepTag(name string) {
 	key := tagKey(name)
-	if !s.effects.Retries.Due(key, s.host.Now()) {
+	if !s.effects.Retries.Due(key, s.host.Now()) || !s.mayWrite(name, claim.Tag, "") {
 		return
 	}
 	s.claimEffect(name, key, lane.Tag, func(ctx context.Context) error {
@@ -156,7 +159,7 @@ func (s *Stepper) stepTag(name string) {
 			return s.effects.PutOff(key, fmt.Errorf("%s nodeclaim %s: %w", claim.Tag, name, err))
 		}
 		s.effects.Retries.Succeeded(key)
-		return nil
+		return s.noteWrite(name, claim.Tag, "")
 	})
 }
 
@@ -205,7 +208,13 @@ func (s *Stepper) drive(ctx context.Context, name string, in lane.Lane) error {
 		if l := laneOf(a.Move, v.input); a.Move == claim.Doom || a.Move == claim.Resolve || l != in && l != lane.Converge {
 			return nil
 		}
+		if a.Move != claim.Wait && !s.mayWrite(name, a.Move, "") {
+			return nil
+		}
 		more, err := s.carryOut(ctx, v, a)
+		if errors.Is(err, errUndone) {
+			return err // which holds up no other move
+		}
 		if err != nil && a.Move == claim.Wait && v.input.Failure != nil {
 			return s.effects.PutOff(statusKey(name), err)
 		}
@@ -241,8 +250,9 @@ func (s *Stepper) carryOut(ctx context.Context, v *claimView, a claim.Action) (b
 	}
 	if more {
 		s.effects.Retries.Succeeded(claimKey(v.name))
+		return true, s.noteWrite(v.name, a.Move, "")
 	}
-	return more, nil
+	return false, nil
 }
 
 // Prune forgets what is about objects that are gone; those given are there, or named by one that is.

@@ -9,7 +9,7 @@ import (
 	"millwright/planner/claim"
 )
 
-// statusStale reports that the object does not say what it should.
+// statusStale reports that the object does not say what it should, and may be written now.
 func (s *Stepper) statusStale(v *claimView) bool {
 	o := v.own()
 	key := claimKey(v.name)
@@ -23,15 +23,21 @@ func (s *Stepper) statusStale(v *claimView) bool {
 	if s.mem.isSettled(v.name, versions) {
 		return false
 	}
-	if s.unhydrated(v) != nil {
-		return true
-	}
-	want := s.wanted(v)
-	if claim.SameMetadata(o, want) && claim.SameStatus(o, want) {
+	n, want := s.unhydrated(v), s.wanted(v)
+	if n == nil && claim.SameMetadata(o, want) && claim.SameStatus(o, want) {
 		s.mem.settleVersions(v.name, versions)
 		return false
 	}
-	return true
+	return s.mayWrite(v.name, claim.Wait, stale(o, want, n))
+}
+
+// stale says what is to be written: on the NodeClaim, and on its Node, if that is to be written too.
+func stale(have, want *karpv1.NodeClaim, n *corev1.Node) string {
+	text := claim.Difference(have, want)
+	if n != nil {
+		text = "label of node " + n.Name + "; " + text
+	}
+	return text
 }
 
 // unhydrated is the claim's Node with the label it lacks; nil if it lacks none.
@@ -55,12 +61,13 @@ func (s *Stepper) syncStatus(ctx context.Context, v *claimView) (bool, error) {
 	if !s.statusStale(v) {
 		return false, nil
 	}
-	if n := s.unhydrated(v); n != nil {
+	n, want := s.unhydrated(v), s.wanted(v)
+	what := stale(v.object, want, n)
+	if n != nil {
 		if _, err := s.deps.Kube.UpdateNode(ctx, v.nodes[0], n); err != nil {
 			return false, err
 		}
 	}
-	want := s.wanted(v)
 	o, err := s.deps.Kube.UpdateNodeClaim(ctx, v.object, want)
 	if err != nil {
 		return false, err
@@ -69,7 +76,7 @@ func (s *Stepper) syncStatus(ctx context.Context, v *claimView) (bool, error) {
 		return false, err
 	}
 	s.effects.Retries.Succeeded(statusKey(v.name))
-	return true, nil
+	return true, s.noteWrite(v.name, claim.Wait, what)
 }
 
 // writeStatus sets the status of o, which followed from before, and tells of each transition.
