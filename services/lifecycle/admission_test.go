@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/services/internal/service"
 )
 
 // A mutating webhook takes off again what is written, and the API server says that all went well: what is
@@ -104,6 +106,29 @@ func TestAWebhookThatPutsBackWhatIsTakenOffMakesNoStorm(t *testing.T) {
 			r.atMost(60)
 			r.kube.admits = nil
 			r.run("all gone", func() bool { return len(r.kube.claims)+len(r.kube.nodes) == 0 })
+		})
+	}
+}
+
+// A NodeClaim that a webhook makes without annotations is known again all the same, if they may be added;
+// else it is said of the NodePool why there are no nodes.
+func TestAWebhookThatTakesAnnotationsOffWhatIsMade(t *testing.T) {
+	for name, always := range map[string]bool{"when it is made": false, "always": true} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			r.kube.admits = func(o metav1.Object) {
+				if always || o.GetUID() == "" {
+					o.SetAnnotations(nil)
+				}
+			}
+			claim := r.plan()
+			r.wait(30 * time.Second)
+			told := slices.ContainsFunc(r.events, func(e service.KubeEvent) bool {
+				return e.Object.Kind == "NodePool" && e.Reason == "NodeClaimRefused" && strings.Contains(e.Message, karpv1.RecordAnnotationKey)
+			})
+			if ready := r.ready(claim)(); ready == always || told != always {
+				t.Errorf("ready: %t, told: %t; log %v, events %v", ready, told, r.kinds(), r.events)
+			}
 		})
 	}
 }

@@ -19,9 +19,12 @@ import (
 func (s *Stepper) create(ctx context.Context, v *claimView, _ claim.Action) (bool, error) {
 	o := provision.NodeClaim(s.host.LogID(), v.ledger.ContentSeq(), 0, *v.ledger.Planned)
 	o.Name = v.name // of the record that planned it, and the index there
-	_, err := s.deps.Kube.CreateNodeClaim(ctx, o)
-	if kube.IsAlreadyExists(err) {
+	made, err := s.deps.Kube.CreateNodeClaim(ctx, o)
+	switch {
+	case kube.IsAlreadyExists(err):
 		_, err = s.deps.Kube.GetNodeClaim(ctx, v.name)
+	case err == nil:
+		err = s.keepRecord(ctx, v, made, o.Annotations[karpv1.RecordAnnotationKey])
 	}
 	pool := v.ledger.Planned.NodePool
 	switch {
@@ -31,6 +34,23 @@ func (s *Stepper) create(ctx context.Context, v *claimView, _ claim.Action) (boo
 		s.report.tellRefused(v, err)
 	}
 	return err == nil, err
+}
+
+// keepRecord puts the name of the record onto a NodeClaim that this process has just made, if a webhook has
+// made it without: otherwise it would be another's.
+func (s *Stepper) keepRecord(ctx context.Context, v *claimView, made *karpv1.NodeClaim, record string) error {
+	const key = karpv1.RecordAnnotationKey
+	if made.Annotations[key] == record {
+		return nil
+	}
+	after := made.DeepCopy()
+	after.Annotations = merged(made.Annotations, map[string]string{key: record})
+	kept, err := s.deps.Kube.UpdateNodeClaim(ctx, made, after)
+	if err == nil && kept.Annotations[key] != record {
+		err = fmt.Errorf("a webhook of admission takes its annotation %s off, without which it is not known again", key)
+		s.report.tellRefused(v, err)
+	}
+	return err
 }
 
 // generationOf a NodePool; 0 if it is not known.
