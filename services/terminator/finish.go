@@ -28,7 +28,7 @@ func (s *Service) finish(p *plan) {
 		return
 	}
 	settled := s.settled(p)
-	s.host.Effect(key, lane.Evict, callTimeout, func(ctx context.Context) error {
+	s.host.Effect(key, lane.List, callTimeout, func(ctx context.Context) error {
 		s.retries.Failed(key, s.host.Now()) // paces the next look, whatever the result of this one
 		pods, err := s.kube.PodsOnNode(ctx, name)
 		if err != nil {

@@ -29,8 +29,10 @@ const (
 	Scan Lane = "scan"
 	Poll Lane = "poll"
 	Tidy Lane = "tidy"
-	// Evict: evictions and everything else that empties a node.
+	// Evict: evictions and everything else that empties a node. List: what asks the API server whether a node
+	// is empty.
 	Evict Lane = "evict"
+	List  Lane = "list"
 )
 
 // Creates reports that effects of the lane may create something, which is not allowed during a stop.
@@ -48,7 +50,7 @@ func (l Lane) size() int {
 	switch l {
 	case Converge, Create, Release, Evict:
 		return 64
-	case Terminate:
+	case Terminate, List:
 		return 32
 	case Tag, NodeClass:
 		return 16

@@ -16,7 +16,7 @@ import (
 var queueNames = map[string]map[lane.Lane]string{
 	ledger.ServiceProvisioner: {lane.Converge: ""},
 	ledger.ServiceDisruptor:   {lane.Converge: ""},
-	ledger.ServiceTerminator:  {lane.Converge: "", lane.Evict: "eviction-queue"},
+	ledger.ServiceTerminator:  {lane.Converge: "", lane.Evict: "eviction-queue", lane.List: ""},
 	ledger.ServiceLifecycle: {
 		lane.Create: "nodeclaim.lifecycle", lane.Terminate: "nodeclaim.termination", lane.Tag: "nodeclaim.tagging",
 		lane.NodeClass: "nodeclass", lane.Scan: "nodeclaim.garbagecollection",
