@@ -27,8 +27,8 @@ const (
 	hintsMax = 5
 	// hintAgain is how long a hint is left alone before it is set again.
 	hintAgain = 2 * time.Second
-	// hintTimeout bounds the hints of one node.
-	hintTimeout = 30 * time.Second
+	// hintTimeout bounds the hints of one node. It is as long as the API server works on one request.
+	hintTimeout = time.Minute
 )
 
 // Hinter sets placement hints.
@@ -87,6 +87,7 @@ func (s *Service) stepHints() {
 	for node, list := range due {
 		taken := s.host.Effect("hints/"+node, lane.Converge, hintTimeout, func(ctx context.Context) error { return s.writeHints(ctx, list) })
 		if !taken {
+			s.hints.untried(list)
 			s.hints.release(list)
 		}
 	}
@@ -186,8 +187,9 @@ func mayBeThere(w *world.World, v *ledger.Verdict) bool {
 func (s *Service) writeHints(ctx context.Context, list []pendingHint) error {
 	defer s.hints.release(list)
 	var failed error
-	for _, p := range list {
+	for i, p := range list {
 		if s.host.Stop() == ledger.StopAll {
+			s.hints.untried(list[i:])
 			return service.ErrStopped
 		}
 		version, err := s.kube.HintPod(ctx, p.namespace, p.name, p.uid, p.version, p.node)
@@ -205,6 +207,7 @@ func (s *Service) writeHints(ctx context.Context, list []pendingHint) error {
 		s.hints.wrote(p, version)
 		s.metrics.hints.WithLabelValues(outcome).Inc()
 		if ctx.Err() != nil {
+			s.hints.untried(list[i+1:])
 			break
 		}
 	}
@@ -226,6 +229,13 @@ func (h *hints) lost(p pendingHint, base string) {
 	defer h.mu.Unlock()
 	if x := h.given[p.uid]; x != nil {
 		x.node, x.base = hintUnknown, base
+	}
+}
+
+// untried notes writes for which there was no time, or no room: they are due again in a moment.
+func (h *hints) untried(list []pendingHint) {
+	for _, p := range list {
+		h.lost(p, "")
 	}
 }
 

@@ -158,3 +158,43 @@ func TestAStopEndsHints(t *testing.T) {
 		}
 	})
 }
+
+// slowHinter takes long for each hint.
+type slowHinter struct {
+	hinter
+	takes time.Duration
+}
+
+func (h *slowHinter) HintPod(ctx context.Context, namespace, name string, uid types.UID, version, node string) (string, error) {
+	select {
+	case <-time.After(h.takes):
+		return h.hinter.HintPod(ctx, namespace, name, uid, version, node)
+	case <-ctx.Done():
+		return "", ctx.Err()
+	}
+}
+
+// As behind a webhook of admission that does not answer: what there was no time for is written later.
+func TestEachPodOfANodeIsHintedThoughEachWriteTakesLong(t *testing.T) {
+	hosttest.Run(t, ledger.ServiceProvisioner, ledger.ModeActive, func(r *hosttest.Rig) {
+		r.See(plannertest.WithCatalogue()...)
+		r.See(plannertest.Pool("general"))
+		h := &slowHinter{takes: 26 * time.Second}
+		s := provisioner.New(r.Host, provisioner.Deps{Logger: zerolog.Nop(), Kube: h})
+		r.Settle(s, 2*time.Second)
+		names := []string{"p1", "p2", "p3", "p4", "p5", "p6"}
+		for _, name := range names {
+			r.See(pending(name, versioned(name, ""), func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(r.Now()) }))
+		}
+		r.Settle(s, time.Second)
+		claim := ledger.ClaimName(r.Host.LogID(), "general", r.Entries(ledger.KindProvisioningPlanned)[0].Seq, 0)
+		r.Append(ledger.KindClaimCreated, &ledger.ClaimCreated{Claim: claim, UID: "uid"}, ledger.ClaimAggregate(claim))
+		join(r, claim)
+		r.Settle(s, 5*time.Minute)
+		for _, name := range names {
+			if !slices.Contains(h.calls, name+"@"+name+" -> n") {
+				t.Errorf("no hint for %s: %v", name, h.calls)
+			}
+		}
+	})
+}
