@@ -38,7 +38,7 @@ func (s *Stepper) deleteNodes(ctx context.Context, v *claimView, _ claim.Action)
 		if !n.DeletionTimestamp.IsZero() || !claim.IsDrained(n) {
 			continue
 		}
-		if err := s.deleteNode(ctx, n); err != nil {
+		if err := deleteNode(ctx, s, n); err != nil {
 			return false, err
 		}
 	}
@@ -49,7 +49,7 @@ func (s *Stepper) deleteNodes(ctx context.Context, v *claimView, _ claim.Action)
 // deleteNode asks for the deletion of a Node. One whose finalizer somebody has taken off gets it again, or it
 // would go at once, with its pods; one that joined without the unregistered taint gets it for the same
 // reason. It looks at the Node itself: the cache may still show a finalizer that is gone.
-func (s *Stepper) deleteNode(ctx context.Context, seen *corev1.Node) error {
+func deleteNode(ctx context.Context, s *Stepper, seen *corev1.Node) error {
 	n, err := s.deps.Kube.Node(ctx, seen.Name)
 	if kube.IsNotFound(err) || err == nil && n.UID != seen.UID {
 		s.deps.Nodes.Gone(seen.Name, seen.UID, s.host.Now())
