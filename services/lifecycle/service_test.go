@@ -204,6 +204,26 @@ func testDenied(t *testing.T, status *metav1.Status) {
 	r.run("launched", func() bool { c := r.led.Claim(again); return c != nil && c.Instance != nil })
 }
 
+// Without a right, or a webhook that has to be asked, no NodeClaim is made: that is said of the NodePool, and
+// what was planned is made once somebody has mended it.
+func TestAPlannedClaimThatCannotBeMadeForNowIsMadeLater(t *testing.T) {
+	for _, status := range []metav1.Status{
+		{Code: 403, Reason: metav1.StatusReasonForbidden, Message: `nodeclaims.karpenter.sh is forbidden: User "x" cannot create resource "nodeclaims" in API group "karpenter.sh" at the cluster scope`},
+		{Code: 500, Reason: metav1.StatusReasonInternalError, Message: `Internal error occurred: failed calling webhook "owners.example.com": context deadline exceeded`},
+	} {
+		r := newRig(t)
+		status.Status = metav1.StatusFailure
+		r.kube.denied = &status
+		name := r.plan()
+		r.wait(2 * time.Minute)
+		if r.led.Claim(name) == nil || !r.hasEvent("NodeClaimRefused") {
+			t.Errorf("%d: %v %+v", status.Code, r.kinds(), r.events)
+		}
+		r.kube.denied = nil
+		r.run("launched", func() bool { c := r.led.Claim(name); return c != nil && c.Instance != nil })
+	}
+}
+
 // Each withdrawal is recorded, and so is the plan that follows: they get rarer, until the NodePool is
 // changed.
 func TestClaimsThatAreAllRefusedAreWithdrawnEverMoreRarely(t *testing.T) {

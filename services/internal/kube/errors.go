@@ -80,6 +80,12 @@ func isDenied(err error) bool {
 // denied is the API server's text for it.
 var denied = regexp.MustCompile(`^admission webhook ".*" denied the request|: ValidatingAdmissionPolicy '.*' with binding '.*' denied request`)
 
+// IsWithheld reports that a right is missing, or that a webhook of admission which has to be asked does not
+// answer: the same may be taken later, once somebody has mended that.
+func IsWithheld(err error) bool {
+	return apierrors.IsForbidden(err) && !isDenied(err) || apierrors.IsInternalError(err) && strings.Contains(err.Error(), "failed calling webhook")
+}
+
 // IsMultiplePDBs reports an eviction refused because more than one budget selects the pod.
 func IsMultiplePDBs(err error) bool {
 	return apierrors.IsInternalError(err) && strings.Contains(err.Error(), multiplePDBs)

@@ -32,6 +32,8 @@ func (s *Stepper) create(ctx context.Context, v *claimView, _ claim.Action) (boo
 		s.mem.refusals.taken(v.name, pool)
 	case kube.IsInvalid(err) && s.mem.refusals.refused(v.name, pool, s.generationOf(pool), s.host.Now()):
 		s.report.tellRefused(v, err)
+	case kube.IsWithheld(err): // it is tried again
+		s.report.tellRefused(v, err)
 	}
 	return err == nil, err
 }
