@@ -146,7 +146,7 @@ const (
 	//   - A roll-out in waves stays where it stands, halted or not, while its EC2NodeClass is gone or not
 	//     Ready.
 	//   - A pod that comes in place of others which NoExecute taints have driven from three new nodes in a row
-	//     is planned for a minute after its creation, and later with each further node.
+	//     has to wait until a minute after its creation, and longer with each further node.
 	Revision4
 	revisionsEnd
 	// PresentRevision is what services plan by.
