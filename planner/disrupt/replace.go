@@ -153,9 +153,9 @@ func bestChoice(choices []choice) *choice {
 }
 
 // groups are the sets of nodes to try: each node alone, those that waste most first; then the first so many
-// of them together. next is where the next pass goes on.
+// of them that may go together. next is where the next pass goes on.
 func (p *pass) groups(k *packing.Model) (list [][]*planner.StateNode, next string) {
-	left, counts := p.remaining(), account.Going(p.s)
+	left, counts, old := p.remaining(), account.Going(p.s), p.s.Options.Revision < options.Revision5
 	var may []*packing.Site
 	for _, x := range k.Sites() {
 		if !x.Candidate || left[x.Node.NodePool] <= 0 {
@@ -163,7 +163,10 @@ func (p *pass) groups(k *packing.Model) (list [][]*planner.StateNode, next strin
 		}
 		why := p.failing(x.Node.NodePool)
 		if why == nil {
-			why = p.pdbTake(counts, x.Node)
+			why = p.pdbSum(counts, x.Node)
+		}
+		if why == nil && old {
+			counts.Add(p.s, x.Node)
 		}
 		if why != nil {
 			p.blockFirst(x.Node, *why)
@@ -178,6 +181,11 @@ func (p *pass) groups(k *packing.Model) (list [][]*planner.StateNode, next strin
 	for i, x := range may {
 		alone[i] = x.Node
 	}
+	together := account.Together(p.s, alone, left, neighbours)
+	most := len(together)
+	if old {
+		most = min(len(may), neighbours)
+	}
 	alone, next = inTurn(p, alone, p.from.Consolidation)
 	if next != "" {
 		p.report.ended(MethodSingle)
@@ -185,25 +193,13 @@ func (p *pass) groups(k *packing.Model) (list [][]*planner.StateNode, next strin
 	for _, n := range alone {
 		list = append(list, []*planner.StateNode{n})
 	}
-	for size := 2; size <= min(len(may), neighbours); size += max(1, size/2) {
-		list = append(list, p.firstOf(may, size))
+	for size := 2; size <= most; size += max(1, size/2) {
+		list = append(list, together[:min(size, len(together))])
 	}
-	if len(may) > 2 && len(may) <= neighbours {
-		list = append(list, p.firstOf(may, len(may)))
+	if most > 2 && len(may) <= neighbours {
+		list = append(list, together)
 	}
 	return list, next
-}
-
-func (p *pass) firstOf(may []*packing.Site, size int) []*planner.StateNode {
-	left := p.remaining()
-	var group []*planner.StateNode
-	for _, x := range may {
-		if len(group) < size && left[x.Node.NodePool] > 0 {
-			left[x.Node.NodePool]--
-			group = append(group, x.Node)
-		}
-	}
-	return group
 }
 
 // waste is the price of what a node has and does not need, by the resource that it needs most of.

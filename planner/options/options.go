@@ -148,6 +148,10 @@ const (
 	//   - A pod that comes in place of others which NoExecute taints have driven from three new nodes in a row
 	//     has to wait until a minute after its creation, and longer with each further node.
 	Revision4
+	// Revision5:
+	//   - Each of several nodes that wait for the same disruption of a PodDisruptionBudget may be replaced by
+	//     itself; before, only the first of them was tried.
+	Revision5
 	revisionsEnd
 	// PresentRevision is what services plan by.
 	PresentRevision = revisionsEnd - 1

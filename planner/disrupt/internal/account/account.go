@@ -4,6 +4,7 @@
 package account
 
 import (
+	"maps"
 	"slices"
 
 	policyv1 "k8s.io/api/policy/v1"
@@ -59,6 +60,24 @@ func (e Evictions) Exceeded(s *planner.Snapshot, n *planner.StateNode) *policyv1
 		}
 	}
 	return nil
+}
+
+// Together are the first of some nodes that go together, at most so many: left is what the budgets of each
+// NodePool allow, and from Revision5 on no two wait for the same disruption of a PodDisruptionBudget.
+func Together(s *planner.Snapshot, nodes []*planner.StateNode, left map[string]int, most int) (list []*planner.StateNode) {
+	left, counts := maps.Clone(left), Going(s)
+	for _, n := range nodes {
+		if len(list) == most {
+			break
+		}
+		if left[n.NodePool] <= 0 || s.Options.Revision >= options.Revision5 && counts.Exceeded(s, n) != nil {
+			continue
+		}
+		left[n.NodePool]--
+		counts.Add(s, n)
+		list = append(list, n)
+	}
+	return list
 }
 
 // NeverAllowed reports that a budget which holds a pod of a node allows no disruption, whatever happens.
