@@ -39,29 +39,36 @@ func (p *pass) spareable(nodes []*planner.StateNode) []*planner.StateNode {
 		return nil
 	}
 	awaiting, hinted := p.trials.awaiting()
-	counts := account.Going(p.s)
+	counts, late := account.Going(p.s), p.s.Options.Revision >= options.Revision5
 	for _, n := range nodes {
-		if why := p.pdbTake(counts, n); why != nil && p.s.Options.Revision >= options.Revision1 {
+		holds, why := len(p.trials.buffered(n)) > 0 || awaiting[n.Name], p.pdbSum(counts, n)
+		if why != nil && p.s.Options.Revision >= options.Revision1 {
 			p.block([]*planner.StateNode{n}, *why)
 			continue
 		}
-		if len(p.trials.buffered(n)) > 0 || awaiting[n.Name] {
+		if why == nil && !(holds && late) { // one that holds room may have to stay
+			counts.Add(p.s, n)
+		}
+		if holds {
 			held = append(held, n)
 		} else {
 			taken = append(taken, n)
 		}
 	}
 	for i, n := range held {
-		if i < heldTrialsMax && len(taken) < candidatesMax && !hinted[n.Name] {
-			more := append(slices.Clip(taken), n)
-			if o := p.trials.without(more, nil, false); o.failure() == "" && len(o.claims) == 0 && !o.mixed() {
-				taken = more
-				continue
-			}
-		}
 		why := hasBufferPods(n)
 		if awaiting[n.Name] {
 			why = blocked(CauseNominated, "Node is nominated for a pending pod")
+		}
+		if sum := p.pdbSum(counts, n); sum != nil && late {
+			why = sum
+		} else if i < heldTrialsMax && len(taken) < candidatesMax && !hinted[n.Name] {
+			more := append(slices.Clip(taken), n)
+			if o := p.trials.without(more, nil, false); o.failure() == "" && len(o.claims) == 0 && !o.mixed() {
+				taken = more
+				counts.Add(p.s, n)
+				continue
+			}
 		}
 		p.block([]*planner.StateNode{n}, *why)
 	}

@@ -72,7 +72,7 @@ func (p *pass) inParts(k *packing.Model, groups [][]*planner.StateNode) (choices
 	tried := 0
 	for _, group := range groups {
 		x := k.Sites()[slices.IndexFunc(k.Sites(), func(x *packing.Site) bool { return x.Node == group[0] })]
-		if len(group) > 1 || tried == partsMax || p.trials.begun >= p.trials.allowed() || waste(x)*hysteresisMany < x.Price {
+		if len(group) > 1 || tried == partsMax || p.trials.begun >= p.trials.allowed() || pricing.Waste(x)*hysteresisMany < x.Price {
 			break
 		}
 		if len(reschedulable(group[0])) < 2 {
@@ -175,7 +175,7 @@ func (p *pass) groups(k *packing.Model) (list [][]*planner.StateNode, next strin
 		may = append(may, x)
 	}
 	slices.SortFunc(may, func(a, b *packing.Site) int {
-		return cmp.Or(cmp.Compare(waste(b), waste(a)), compareNodes(a.Node, b.Node))
+		return cmp.Or(cmp.Compare(pricing.Waste(b), pricing.Waste(a)), compareNodes(a.Node, b.Node))
 	})
 	alone := make([]*planner.StateNode, len(may))
 	for i, x := range may {
@@ -200,12 +200,6 @@ func (p *pass) groups(k *packing.Model) (list [][]*planner.StateNode, next strin
 		list = append(list, together)
 	}
 	return list, next
-}
-
-// waste is the price of what a node has and does not need, by the resource that it needs most of.
-func waste(x *packing.Site) int64 {
-	used, have := x.Requests(), x.Node.Allocatable
-	return x.Price - max(policy.Proportion(x.Price, used.MilliCPU, have.MilliCPU), policy.Proportion(x.Price, used.Memory, have.Memory))
 }
 
 // replacement tries to have the pods of some nodes cheaper, on claims that are packed for it or not; if that

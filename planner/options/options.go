@@ -150,7 +150,8 @@ const (
 	Revision4
 	// Revision5:
 	//   - Each of several nodes that wait for the same disruption of a PodDisruptionBudget may be replaced by
-	//     itself; before, only the first of them was tried.
+	//     itself; before, only the first of them was tried. An empty node does not wait for one that has to
+	//     stay for the room that it has for CapacityBuffers or for pods that are about to come.
 	Revision5
 	revisionsEnd
 	// PresentRevision is what services plan by.
