@@ -3,6 +3,7 @@ package sim
 import (
 	"cmp"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"millwright/events"
@@ -356,16 +357,33 @@ func (s *Sim) rest() {
 	if p == nil || len(provision.Missing(planner.NewSnapshot(p.world, p.ledger, p.Now()))) > 0 {
 		return
 	}
-	if patience(s.cfg.Seed) > 0 {
-		if d, _ := disrupt.Plan(planner.NewSnapshot(p.world, p.ledger, p.Now())); d != nil {
-			return // it waits whether the saving lasts
-		}
+	snap := planner.NewSnapshot(p.world, p.ledger, p.Now())
+	d, report := disrupt.Plan(snap)
+	if d != nil && patience(s.cfg.Seed) > 0 {
+		return // it waits whether the saving lasts
+	}
+	if node := heldForNothing(snap, report); d == nil && node != "" {
+		s.Violate("no node waits for others that stay", "%s does, for what a PodDisruptionBudget allows", node)
 	}
 	before := len(s.Entries)
 	s.runFor(restFor)
 	if n := len(s.Entries); n > before && s.Failed == nil {
 		s.Violate("a cluster at rest appends nothing", "%d records, the first is %d %s", n-before, s.Entries[before].Seq, s.Entries[before].Kind)
 	}
+}
+
+// heldForNothing is a node that stays because what a PodDisruptionBudget allows is used up by others,
+// although none goes; "" if there is none.
+func heldForNothing(s *planner.Snapshot, r disrupt.Report) string {
+	if slices.ContainsFunc(s.StateNodes(), func(n *planner.StateNode) bool { return n.MarkedForDeletion }) {
+		return ""
+	}
+	for i := range r.Nodes {
+		if b := r.Nodes[i].Blocked; b != nil && b.Cause == disrupt.CausePDBSum {
+			return r.Nodes[i].Node
+		}
+	}
+	return ""
 }
 
 // instanceMoved boots and ends the machine behind an instance.
