@@ -102,3 +102,18 @@ func TestAfterAConflictTheObjectIsReadAnew(t *testing.T) {
 		t.Errorf("%d writes were refused, one for each object may be", r.kube.refused)
 	}
 }
+
+// Conflicts that are nobody's write, as a webhook may answer, hold claims up for no longer than they come.
+func TestConflictsWithoutANewerVersionPassAtOnce(t *testing.T) {
+	r := newRig(t)
+	r.kube.contested = 8
+	began, name := r.now, r.plan()
+	r.run("ready", r.ready(name))
+	r.wait(3 * time.Second)
+	r.kube.contested = 8
+	r.kube.deleteClaim(name)
+	r.run("gone", func() bool { return len(r.kube.claims) == 0 && len(r.kube.nodes) == 0 })
+	if took := r.now.Sub(began); r.kube.contested > 0 || took > 90*time.Second {
+		t.Errorf("%s; %d writes were not refused", took, r.kube.contested)
+	}
+}

@@ -59,6 +59,8 @@ type fakeKube struct {
 	denied *metav1.Status
 	// admits is what a mutating webhook makes of each NodeClaim and Node that is written; nil: there is none.
 	admits func(metav1.Object)
+	// contested is how many writes a webhook refuses as conflicts although nobody else has written.
+	contested int
 	// slow is how far the API server's clock is behind that of the process.
 	slow time.Duration
 	// tracked: Since names each change.
@@ -168,6 +170,9 @@ func (k *fakeKube) checked(name string, have metav1.Object, uid apitypes.UID, ve
 	case uid != "" && have.GetUID() != uid, version != "" && have.GetResourceVersion() != version:
 		k.refused++
 		return apierrors.NewConflict(schema.GroupResource{}, name, fmt.Errorf("precondition"))
+	case k.contested > 0:
+		k.contested--
+		return apierrors.NewConflict(schema.GroupResource{}, name, fmt.Errorf("admission webhook"))
 	}
 	return nil
 }

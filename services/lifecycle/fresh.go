@@ -41,17 +41,21 @@ func (k freshKube) CreateNodeClaim(ctx context.Context, claim *karpv1.NodeClaim)
 }
 
 func (k freshKube) GetNodeClaim(ctx context.Context, name string) (*karpv1.NodeClaim, error) {
+	asked := k.now()
 	o, err := k.Kube.GetNodeClaim(ctx, name)
 	if err == nil {
 		k.claims.Saw(o, k.now())
+		k.outdated.Newest(o, asked)
 	}
 	return o, err
 }
 
 func (k freshKube) Node(ctx context.Context, name string) (*corev1.Node, error) {
+	asked := k.now()
 	n, err := k.Kube.Node(ctx, name)
 	if err == nil {
 		k.nodes.Saw(n, k.now())
+		k.outdated.Newest(n, asked)
 	}
 	return n, err
 }

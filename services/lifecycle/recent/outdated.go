@@ -26,6 +26,13 @@ type version struct {
 	at              time.Time
 }
 
+func (v version) holds(now time.Time) bool { return now.Sub(v.at).Abs() <= outdatedFor }
+
+// covers reports that the object is of this version or an older one.
+func (v version) covers(o metav1.Object) bool {
+	return o.GetResourceVersion() == v.resourceVersion || older(o.GetResourceVersion(), v.resourceVersion)
+}
+
 // NewOutdated returns an Outdated that knows of none.
 func NewOutdated() *Outdated { return &Outdated{versions: map[types.UID]version{}} }
 
@@ -35,12 +42,22 @@ func (k *Outdated) Add(o metav1.Object, now time.Time) {
 	defer k.mu.Unlock()
 	if now.Sub(k.pruned).Abs() >= pruneEvery {
 		k.pruned = now
-		maps.DeleteFunc(k.versions, func(_ types.UID, v version) bool { return now.Sub(v.at).Abs() > outdatedFor })
+		maps.DeleteFunc(k.versions, func(_ types.UID, v version) bool { return !v.holds(now) })
 	}
-	if have, ok := k.versions[o.GetUID()]; ok && now.Sub(have.at).Abs() <= outdatedFor && older(o.GetResourceVersion(), have.resourceVersion) {
+	if have, ok := k.versions[o.GetUID()]; ok && have.holds(now) && older(o.GetResourceVersion(), have.resourceVersion) {
 		return
 	}
 	k.versions[o.GetUID()] = version{o.GetResourceVersion(), now}
+}
+
+// Newest takes in that the API server itself had no newer version of the object than this one, when it was
+// asked at that time: a conflict had another cause, or the API server was restored from a backup since.
+func (k *Outdated) Newest(o metav1.Object, asked time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if v, ok := k.versions[o.GetUID()]; ok && !v.at.After(asked) && v.covers(o) {
+		delete(k.versions, o.GetUID())
+	}
 }
 
 // Has reports that a newer version of the object is known to exist.
@@ -48,8 +65,7 @@ func (k *Outdated) Has(o metav1.Object, now time.Time) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	v, ok := k.versions[o.GetUID()]
-	return ok && now.Sub(v.at).Abs() <= outdatedFor &&
-		(o.GetResourceVersion() == v.resourceVersion || older(o.GetResourceVersion(), v.resourceVersion))
+	return ok && v.holds(now) && v.covers(o)
 }
 
 // Len counts what is remembered.

@@ -60,6 +60,30 @@ func TestNoWriteStartsFromAnOutdatedVersion(t *testing.T) {
 	}
 }
 
+// A conflict that is no newer version's, as of a webhook, or of an API server that counts anew, is over once
+// the object was read.
+func TestWhatTheAPIServerSaysIsNewest(t *testing.T) {
+	for name, c := range map[string]struct {
+		read     string
+		after    time.Duration
+		outdated bool
+	}{
+		"the version itself":        {read: "7", outdated: false},
+		"an older one":              {read: "2", outdated: false},
+		"a newer one":               {read: "8", outdated: true},
+		"what was asked for before": {read: "7", after: -time.Second, outdated: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			k, now := NewOutdated(), start.Add(c.after)
+			k.Add(node("a", "7"), start)
+			k.Newest(node("a", c.read), now)
+			if got := k.Has(node("a", "7"), now); got != c.outdated {
+				t.Errorf("outdated: %t", got)
+			}
+		})
+	}
+}
+
 func TestWhatIsOldIsForgotten(t *testing.T) {
 	objects, outdated := NewObjects[*corev1.Node](), NewOutdated()
 	now := start
