@@ -1,6 +1,7 @@
 package claim
 
 import (
+	"cmp"
 	"maps"
 	"time"
 
@@ -70,11 +71,14 @@ func fill(o *karpv1.NodeClaim, i *ledger.Launched) {
 	if len(i.Annotations) > 0 {
 		o.Annotations = overlaid(o.Annotations, i.Annotations)
 	}
-	if o.Status.ProviderID != "" {
+	if o.Status.ProviderID == i.ProviderID || i.ProviderID == "" {
 		return
 	}
-	o.Status.ProviderID, o.Status.ImageID = i.ProviderID, i.ImageID
-	o.Status.Capacity, o.Status.Allocatable = list(i.Capacity), list(i.Allocatable)
+	o.Status.ProviderID = i.ProviderID // also in place of another's: it is by this that the Node is found
+	o.Status.ImageID = cmp.Or(i.ImageID, o.Status.ImageID)
+	if !i.Capacity.IsZero() {
+		o.Status.Capacity, o.Status.Allocatable = list(i.Capacity), list(i.Allocatable)
+	}
 }
 
 // Unreserved are the labels of the same instance once its capacity reservation has ended: it runs on as an

@@ -150,6 +150,24 @@ func TestDesiredTellsAboutTheInstance(t *testing.T) {
 
 // The rules: api §3. TestLabelsOfAReservationThatHasEndedDoNotComeBack: an instance outlives its capacity
 // reservation (ec2 §2.5).
+// What the log says of the instance counts before what somebody has written into the status.
+func TestTheProviderIDOfAnotherInstanceIsReplaced(t *testing.T) {
+	o := object()
+	o.Status = karpv1.NodeClaimStatus{ProviderID: "aws:///a/i-2", ImageID: "ami-2", Capacity: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("9")}}
+	for name, c := range map[string]struct {
+		instance   ledger.Launched
+		image, cpu string
+	}{
+		"launched": {ledger.Launched{ProviderID: "aws:///a/i-1", ImageID: "ami-1", Capacity: vector.Vector{MilliCPU: 2000}}, "ami-1", "2"},
+		"adopted":  {ledger.Launched{ProviderID: "aws:///a/i-1"}, "ami-2", "9"},
+	} {
+		got := claim.Desired(o, claim.StatusFacts{Claim: &ledger.Claim{UID: "u1", Instance: &c.instance}}, t0).Status
+		if got.ProviderID != "aws:///a/i-1" || got.ImageID != c.image || got.Capacity.Cpu().String() != c.cpu {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
 func TestLabelsOfAReservationThatHasEndedDoNotComeBack(t *testing.T) {
 	launched := map[string]string{karpv1.CapacityTypeLabelKey: "reserved", awsv1.LabelCapacityReservationID: "cr-1", "kept": "yes"}
 	l := &ledger.Claim{UID: "u", Instance: &ledger.Launched{CapacityType: "reserved", Labels: launched}}

@@ -117,3 +117,14 @@ func TestConflictsWithoutANewerVersionPassAtOnce(t *testing.T) {
 		t.Errorf("%s; %d writes were not refused", took, r.kube.contested)
 	}
 }
+
+// A providerID that somebody else has written into the status is put right: planners would wait for its Node.
+func TestAForeignProviderIDIsPutRight(t *testing.T) {
+	r := newRig(t)
+	name := r.readyClaims(1)[0]
+	o := r.kube.claims[name].DeepCopy()
+	was := o.Status.ProviderID
+	o.Status.ProviderID = "aws:///us-west-2a/i-0fffffffffffffff0"
+	r.kube.put(&r.kube.claims, o)
+	r.run("put right", func() bool { return r.kube.claims[name].Status.ProviderID == was })
+}
