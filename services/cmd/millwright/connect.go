@@ -175,7 +175,7 @@ func isFinal(err error) bool {
 	return errors.Is(err, store.ErrForeignLog) || errors.Is(err, identity.ErrForeign) || errors.Is(err, store.ErrCorrupt)
 }
 
-// kubeConfig is of clients that measure their requests.
+// kubeConfig is of clients that measure their requests, and give up those that nobody answers.
 func kubeConfig(s *process.Settings, registry prometheus.Registerer) (*rest.Config, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", s.Kubeconfig)
 	if err != nil {
@@ -183,6 +183,7 @@ func kubeConfig(s *process.Settings, registry prometheus.Registerer) (*rest.Conf
 	}
 	cfg.UserAgent = "millwright/" + version.Version
 	cfg.QPS, cfg.Burst = s.KubeClientQPS, s.KubeClientBurst
+	kube.EndUnanswered(cfg)
 	kube.Measure(cfg, registry)
 	return cfg, nil
 }

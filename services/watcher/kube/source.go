@@ -158,6 +158,8 @@ type watched struct {
 	mu     sync.Mutex
 	listed bool
 	failed error
+	// beginning is since when the API server has been asked to begin a watch; zero once it has answered.
+	beginning time.Time
 }
 
 func (s *Source) newWatched(k kind, sink watcher.Sink, listed func()) *watched {
@@ -210,10 +212,19 @@ func (w *watched) noteRequest(err error, listed bool) {
 func (w *watched) state() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.failed == nil && !w.listed {
+	switch {
+	case w.failed == nil && !w.listed:
 		return errors.New("not listed yet")
+	case w.failed == nil && !w.beginning.IsZero() && time.Since(w.beginning) > probeTimeout:
+		return errors.New("the API server has not begun it")
 	}
 	return w.failed
+}
+
+func (w *watched) begins(since time.Time) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.beginning = since
 }
 
 // ListWithContext implements cache.ListerWatcherWithContext.
@@ -232,6 +243,8 @@ func (w *watched) ListWithContext(ctx context.Context, options metav1.ListOption
 
 // WatchWithContext implements cache.ListerWatcherWithContext.
 func (w *watched) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	w.begins(time.Now())
+	defer w.begins(time.Time{})
 	stream, err := apikube.Watch(ctx, w.lister.ListWithContext, w.lister.WatchWithContext, options)
 	if !w.absent(err) {
 		w.noteRequest(err, false)
