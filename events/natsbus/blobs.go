@@ -208,9 +208,11 @@ func (b *blobs) Delete(ctx context.Context, name string) error {
 }
 
 func (b *blobs) List(ctx context.Context, prefix string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(ctx, b.cfg.RequestTimeout)
-	defer cancel()
-	objects, err := b.bucket().List(ctx)
+	var objects []*jetstream.ObjectInfo
+	err := b.ask(ctx, func(ctx context.Context) (err error) {
+		objects, err = b.bucket().List(ctx)
+		return err
+	})
 	if errors.Is(err, jetstream.ErrNoObjectsFound) {
 		return nil, nil
 	}

@@ -42,13 +42,14 @@ func (b *readBlobs) subjectOf(name string) string {
 	return "$O." + b.s.cfg.bucket() + ".M." + base64.URLEncoding.EncodeToString([]byte(name))
 }
 
-// readAttempts bounds how often a question is put that got no answer within RequestTimeout, as on a machine
-// that has too much to do: whoever only reads has nothing that would begin anew for it.
+// readAttempts bounds how often a question is put that got no answer in time: RequestTimeout, and twice as
+// long with each attempt. A machine may have too much to do, and a list of blobs takes as long as the server
+// needs to read through all that the bucket holds.
 const readAttempts = 3
 
 func (b *readBlobs) ask(ctx context.Context, question func(ctx context.Context) error) (err error) {
-	for range readAttempts {
-		attempt, end := context.WithTimeout(ctx, b.s.cfg.RequestTimeout)
+	for i := range readAttempts {
+		attempt, end := context.WithTimeout(ctx, b.s.cfg.RequestTimeout<<i)
 		err = question(attempt)
 		end()
 		if ctx.Err() != nil || !errors.Is(err, context.DeadlineExceeded) {

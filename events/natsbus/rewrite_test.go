@@ -153,7 +153,8 @@ func (c busyConn) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// TestAReaderAsksAgainWhenNoAnswerComes within its time: nobody would begin anew for it.
+// TestAReaderAsksAgainWhenNoAnswerComes within its time: nobody would begin anew for it, and the watcher's
+// next list takes as long.
 func TestAReaderAsksAgainWhenNoAnswerComes(t *testing.T) {
 	server := startServer(t)
 	if err := server.open(t, nil).Blobs().Put(t.Context(), "a", []byte("text")); err != nil {
@@ -162,6 +163,7 @@ func TestAReaderAsksAgainWhenNoAnswerComes(t *testing.T) {
 	busy := &busyServer{server: server}
 	const timeout = 400 * time.Millisecond
 	reader := server.open(t, func(c *Config) { c.Server, c.ReadOnly, c.RequestTimeout = busy, true, timeout }).Blobs()
+	watcher := server.open(t, func(c *Config) { c.Server, c.RequestTimeout = busy, timeout }).Blobs()
 	questions := map[string]func() (string, error){
 		"get": func() (string, error) {
 			data, err := reader.Get(t.Context(), "a")
@@ -171,10 +173,14 @@ func TestAReaderAsksAgainWhenNoAnswerComes(t *testing.T) {
 			names, err := reader.List(t.Context(), "")
 			return strings.Join(names, ","), err
 		},
+		"list of the watcher": func() (string, error) {
+			names, err := watcher.List(t.Context(), "")
+			return strings.Join(names, ","), err
+		},
 	}
-	for name, want := range map[string]string{"get": "text", "list": "a"} {
+	for name, want := range map[string]string{"get": "text", "list": "a", "list of the watcher": "a"} {
 		busy.busy.Lock()
-		time.AfterFunc(timeout*3/2, busy.busy.Unlock)
+		time.AfterFunc(timeout*5/2, busy.busy.Unlock)
 		if got, err := questions[name](); err != nil || got != want {
 			t.Errorf("%s: %q, %v, want %q", name, got, err, want)
 		}
