@@ -36,6 +36,13 @@ func (c Class) String() string {
 	return [...]string{"none", "not-found", "conflict", "already-exists", "blocked", "transient", "permanent"}[c]
 }
 
+// isUnserved reports an answer "not found" that is a page and no Status: nothing is served at this path, by
+// an API server whose CustomResourceDefinition is being replaced, or by what a request was sent to in its
+// place. It says nothing of the object.
+func isUnserved(err error) bool {
+	return (apierrors.IsNotFound(err) || apierrors.IsGone(err)) && apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
+}
+
 // multiplePDBs is the API server's text for an eviction covered by more than one budget, with status 500.
 const multiplePDBs = "This pod has more than one PodDisruptionBudget"
 
@@ -44,6 +51,8 @@ func Classify(err error) Class {
 	switch {
 	case err == nil:
 		return None
+	case isUnserved(err):
+		return Transient
 	case apierrors.IsNotFound(err), apierrors.IsGone(err):
 		return NotFound
 	case apierrors.IsAlreadyExists(err):
