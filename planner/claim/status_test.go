@@ -148,8 +148,6 @@ func TestDesiredTellsAboutTheInstance(t *testing.T) {
 	}
 }
 
-// The rules: api §3. TestLabelsOfAReservationThatHasEndedDoNotComeBack: an instance outlives its capacity
-// reservation (ec2 §2.5).
 // What the log says of the instance counts before what somebody has written into the status.
 func TestTheProviderIDOfAnotherInstanceIsReplaced(t *testing.T) {
 	o := object()
@@ -168,6 +166,8 @@ func TestTheProviderIDOfAnotherInstanceIsReplaced(t *testing.T) {
 	}
 }
 
+// The rules: api §3. TestLabelsOfAReservationThatHasEndedDoNotComeBack: an instance outlives its capacity
+// reservation (ec2 §2.5).
 func TestLabelsOfAReservationThatHasEndedDoNotComeBack(t *testing.T) {
 	launched := map[string]string{karpv1.CapacityTypeLabelKey: "reserved", awsv1.LabelCapacityReservationID: "cr-1", "kept": "yes"}
 	l := &ledger.Claim{UID: "u", Instance: &ledger.Launched{CapacityType: "reserved", Labels: launched}}
