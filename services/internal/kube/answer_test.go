@@ -48,7 +48,7 @@ func TestARequestThatIsNotAnswered(t *testing.T) {
 		"list":  func() error { _, err := core.Nodes().List(ctx, metav1.ListOptions{}); return err },
 		"watch": func() error { _, err := core.Nodes().Watch(ctx, metav1.ListOptions{}); return err },
 		"event": func() error {
-			_, err := core.Events("").CreateWithEventNamespace(&corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}})
+			_, err := core.Events("").CreateWithEventNamespaceWithContext(ctx, &corev1.Event{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}})
 			return err
 		},
 	} {
