@@ -45,14 +45,15 @@ func (t answered) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	timer := time.AfterFunc(limit, func() { cancel(errUnanswered) })
 	answer, err := t.base.RoundTrip(r.WithContext(ctx))
-	if inTime := timer.Stop(); err == nil && inTime {
+	inTime := timer.Stop()
+	if err == nil && inTime {
 		answer.Body = &answerBody{answer.Body, cancel}
 		return answer, nil
 	}
-	if err == nil {
+	if err == nil { // the timer has fired, and may not have ended the context yet
 		_ = answer.Body.Close()
 	}
-	if errors.Is(context.Cause(ctx), errUnanswered) {
+	if err == nil || errors.Is(context.Cause(ctx), errUnanswered) {
 		err = fmt.Errorf("%w: %s", errUnanswered, limit)
 	}
 	cancel(err)

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,7 +32,10 @@ func TestARequestThatIsNotAnswered(t *testing.T) {
 			parts = []string{"", `{"type":"ADDED","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"a"}}}`}
 		}
 		for i, part := range parts {
-			time.Sleep(time.Duration(i) * 3 * limit)
+			select {
+			case <-r.Context().Done():
+			case <-time.After(time.Duration(i) * 3 * limit):
+			}
 			w.Write([]byte(part))
 			w.(http.Flusher).Flush()
 		}
@@ -87,5 +91,32 @@ func TestARequestThatIsGivenUp(t *testing.T) {
 	defer cancel()
 	if _, err := c.NodeClaims.Get(ctx, "a"); !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errUnanswered) {
 		t.Error(err)
+	}
+}
+
+// late answers at the very moment at which it is given up.
+type late struct{ limit time.Duration }
+
+func (l late) RoundTrip(*http.Request) (*http.Response, error) {
+	time.Sleep(l.limit)
+	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody}, nil
+}
+
+// An answer that comes as it is given up is an answer or an error, never neither.
+func TestAnAnswerAtTheLastMoment(t *testing.T) {
+	for range 1000 {
+		synctest.Test(t, func(t *testing.T) {
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a/", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer, err := answered{late{time.Second}, time.Second, time.Second}.RoundTrip(r)
+			if (answer == nil) == (err == nil) {
+				t.Fatalf("%v, %v", answer, err)
+			}
+			if answer != nil {
+				_ = answer.Body.Close()
+			}
+		})
 	}
 }
