@@ -3,19 +3,18 @@ package disrupt
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
-
-	policyv1 "k8s.io/api/policy/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/events"
 	"millwright/planner"
 	"millwright/planner/disrupt/internal/account"
+	"millwright/planner/disrupt/internal/arrivals"
 	"millwright/planner/disrupt/internal/payback"
 	"millwright/planner/disrupt/internal/policy"
 	"millwright/planner/disrupt/internal/preference"
 	"millwright/planner/disrupt/internal/pricing"
+	"millwright/planner/disrupt/internal/texts"
 	"millwright/planner/world"
 )
 
@@ -44,10 +43,12 @@ type candidates struct {
 	answering string
 	// unreadable: a pod exists whose node can't be known, so no node is surely empty.
 	unreadable string
+	// stalled is a new pod that kube-scheduler seems to be too late for; nil if there is none.
+	stalled *world.Pod
 }
 
 func newCandidates(s *planner.Snapshot) *candidates {
-	c := &candidates{s: s, nominated: map[string]bool{}, prices: pricing.New(s), policies: policy.ByPool(s)}
+	c := &candidates{s: s, nominated: map[string]bool{}, prices: pricing.New(s), policies: policy.ByPool(s), stalled: arrivals.Stalled(s)}
 	c.payBack = payback.New(s, c.policies)
 	for _, p := range s.World.PendingPods() {
 		c.nominate(p)
@@ -123,6 +124,9 @@ func (c *candidates) always(n *planner.StateNode, own string) *Blocked {
 	if b := c.pool(n); b != nil {
 		return b
 	}
+	if c.stalled != nil && len(reschedulable(n)) > 0 {
+		return blocked(CauseScheduler, "Kube-scheduler has not looked at a new pod yet, pods that move would wait for it too (Pod=%s)", c.stalled.Key()).by("pod " + c.stalled.Key())
+	}
 	for _, p := range n.Pods {
 		if p.Class.Labels[ownLabel] == ownName && p.Active() {
 			return blocked(CauseOwnPods, "Node runs Millwright itself (Pod=%s)", p.Key())
@@ -187,9 +191,9 @@ func (c *candidates) budgets(n *planner.StateNode) *Blocked {
 		blocking, multiple := pdbs.Blocking(p)
 		switch {
 		case multiple:
-			return blocked(CauseManyPDBs, "Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[%s])", pdbNames(blocking)).by("PodDisruptionBudget " + pdbNames(blocking))
+			return blocked(CauseManyPDBs, "Eviction does not support multiple PDBs (PodDisruptionBudget(s)=[%s])", texts.BudgetNames(blocking)).by("PodDisruptionBudget " + texts.BudgetNames(blocking))
 		case len(blocking) > 0:
-			why := blocked(CausePDB, "Pdb prevents pod evictions (PodDisruptionBudget=[%s])", pdbNames(blocking)).by("PodDisruptionBudget " + pdbNames(blocking))
+			why := blocked(CausePDB, "Pdb prevents pod evictions (PodDisruptionBudget=[%s])", texts.BudgetNames(blocking)).by("PodDisruptionBudget " + texts.BudgetNames(blocking))
 			if refusal := c.s.NotReplacedFirst(p); refusal != "" {
 				why.Message += fmt.Sprintf("; pod %s is not replaced first: %s", p.Key(), refusal)
 			}
@@ -215,14 +219,6 @@ func (c *candidates) pdbTake(counts account.Evictions, n *planner.StateNode) *Bl
 		counts.Add(c.s, n)
 	}
 	return why
-}
-
-func pdbNames(list []*policyv1.PodDisruptionBudget) string {
-	names := make([]string, len(list))
-	for i, p := range list {
-		names[i] = p.Namespace + "/" + p.Name
-	}
-	return strings.Join(names, " ")
 }
 
 // reschedulable returns the node's pods that would need a new place.

@@ -28,6 +28,7 @@ const (
 	CausePDB            Cause = "pdb"
 	CauseManyPDBs       Cause = "multiple-pdbs"
 	CauseUnreadablePods Cause = "unreadable-pods"
+	CauseScheduler      Cause = "scheduler-late"
 	// CauseTainted: the taint of a command that was rolled back, or of another autoscaler, is still to be
 	// taken off.
 	CauseTainted Cause = "tainted"

@@ -153,6 +153,10 @@ const (
 	//     itself; before, only the first of them was tried. An empty node does not wait for one that has to
 	//     stay for the room that it has for CapacityBuffers or for pods that are about to come.
 	Revision5
+	// Revision6:
+	//   - No node is excluded for a pod that kube-scheduler has not tried since the node was ready and last
+	//     changed, within 5 minutes, or 30 if it has said nothing of the pod since the Node was made.
+	Revision6
 	revisionsEnd
 	// PresentRevision is what services plan by.
 	PresentRevision = revisionsEnd - 1

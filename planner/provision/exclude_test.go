@@ -207,6 +207,51 @@ func TestANodeOfANodePoolIsNotExcludedBeforeItsNodeClaimIsKnown(t *testing.T) {
 	}
 }
 
+// While kube-scheduler stands still, or is behind, nothing is known against a node: what it last wrote of the
+// pod is older than the node as it is.
+func TestANodeIsNotExcludedBeforeKubeSchedulerHasTriedThePod(t *testing.T) {
+	const made, ready = time.Minute, 2 * time.Minute
+	for about, x := range map[string]struct {
+		tried, event, after time.Duration
+	}{
+		"it said nothing since the Node was made":         {0, 0, 30 * time.Minute},
+		"it said something before the node was ready":     {made, 0, 5 * time.Minute},
+		"it said something as the node became ready":      {ready + 6*time.Second, 0, 5 * time.Minute},
+		"it has tried the pod":                            {ready + 7*time.Second, 0, 15 * time.Second},
+		"it has tried the pod before another one came":    {ready + 7*time.Second, ready + time.Second, 5 * time.Minute},
+		"it has tried the pod after another one had come": {ready + 8*time.Second, ready + time.Second, 15 * time.Second},
+	} {
+		t.Run(about, func(t *testing.T) {
+			c := newCluster()
+			c.options.Revision = options.Revision6
+			pod := newPod("p", map[string]string{"cpu": "1"})
+			pod.Status.Conditions[0].LastTransitionTime = metav1.NewTime(noon)
+			node := newNode("n", map[string]string{"cpu": "1500m", "memory": "4Gi", "pods": "10"}, nil)
+			node.CreationTimestamp = metav1.NewTime(noon.Add(made))
+			node.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon.Add(ready))}}
+			c.put(pod, node)
+			c.now = noon.Add(ready)
+			if got := c.placed(t, "p"); got != "n" {
+				t.Fatalf("the pod waits for %q", got)
+			}
+			if x.event > 0 {
+				c.now = noon.Add(x.event)
+				c.put(bound(newPod("other", map[string]string{"cpu": "100m"}), "n"))
+			}
+			pod = pod.DeepCopy()
+			pod.Status.Conditions[0].LastProbeTime = metav1.NewTime(noon.Add(x.tried))
+			c.put(pod)
+			for _, at := range []time.Duration{x.after - time.Second, x.after} {
+				c.now = noon.Add(ready + at)
+				c.plan(t)
+				if got := len(c.ledger.Verdict(pod.UID).ExcludedAt(c.now)) > 0; got != (at >= x.after) {
+					t.Errorf("after %s the node is excluded: %v", at, got)
+				}
+			}
+		})
+	}
+}
+
 // The driver's pod starts after the node is ready, and a volume takes its time to be made.
 func TestANodeIsNotExcludedWhileVolumesArePending(t *testing.T) {
 	class, wait, driver := "ebs", storagev1.VolumeBindingWaitForFirstConsumer, "ebs.csi.aws.com"

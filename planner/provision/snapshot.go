@@ -156,6 +156,7 @@ func addPlanned(in *solve.Input, s *planner.Snapshot, usage map[string]*offer.Po
 		}
 		return time.Time{}
 	}
+	in.LastPodEvent = s.World.LastPodEvent
 	in.Excluded = func(uid types.UID) []ledger.ExcludedNode { return s.Ledger.Verdict(uid).ExcludedAt(s.Now) }
 	in.Prior = func(uid types.UID) place.Target {
 		if v := s.Ledger.Verdict(uid); v != nil {

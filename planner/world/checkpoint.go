@@ -165,7 +165,7 @@ func (c *checkpointWriter) setPod(r *wire.Pod, p *Pod, mentioned bool) {
 	r.NodeName, r.NominatedNode, r.Phase = p.NodeName, p.NominatedNode, string(p.Phase)
 	r.UnschedulableMessage, r.Version = p.UnschedulableMessage, p.ResourceVersion
 	r.Created, r.Started, r.Deleting, r.UnschedulableSince = p.Created, p.Started, p.Deleting, p.UnschedulableSince
-	r.Evicted, r.Successor, r.Displaced, r.Fleeing = p.EvictedAt, p.Successor, uint32(p.Displaced), p.Fleeing
+	r.Evicted, r.Successor, r.Displaced, r.Fleeing, r.Tried = p.EvictedAt, p.Successor, uint32(p.Displaced), p.Fleeing, p.TriedAt
 }
 
 // departed writes the pods that are not created again, last, so that earlier programs read all else.

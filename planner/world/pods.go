@@ -135,7 +135,11 @@ func setPod(p *Pod, obj *corev1.Pod, class *PodClass) {
 	if obj.DeletionTimestamp != nil {
 		p.Deleting = unixNano(obj.DeletionTimestamp.Time)
 	}
-	if c := podCondition(&obj.Status, corev1.PodScheduled); c != nil && c.Reason == corev1.PodReasonUnschedulable {
+	c := podCondition(&obj.Status, corev1.PodScheduled)
+	if c != nil && c.Status == corev1.ConditionFalse {
+		p.TriedAt = max(unixNano(c.LastTransitionTime.Time), unixNano(c.LastProbeTime.Time))
+	}
+	if c != nil && c.Reason == corev1.PodReasonUnschedulable {
 		p.Unschedulable, p.UnschedulableSince = true, unixNano(c.LastTransitionTime.Time)
 		p.UnschedulableMessage = intern.String(c.Message)
 	}

@@ -197,6 +197,7 @@ func (c *checkpointReader) podOf(p *wire.Pod) (*Pod, error) {
 		Unschedulable: p.Unschedulable, Ready: p.Ready, NotReady: p.NotReady, UnschedulableMessage: intern.String(p.UnschedulableMessage),
 		ResourceVersion: p.Version, Created: p.Created, Started: p.Started, Deleting: p.Deleting, UnschedulableSince: p.UnschedulableSince,
 		EvictedAt: p.Evicted, Successor: p.Successor, Displaced: uint8(min(p.Displaced, math.MaxUint8)), Fleeing: p.Fleeing,
+		TriedAt: p.Tried,
 	}, nil
 }
 

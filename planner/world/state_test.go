@@ -66,7 +66,7 @@ func filled() map[events.Kind]any {
 	pod.OwnerReferences[0].APIVersion, pod.OwnerReferences[0].Kind = "apps/v1", "ReplicaSet"
 	pod.Status.Conditions = append(pod.Status.Conditions, target)
 	scheduled, ready := &pod.Status.Conditions[0], &pod.Status.Conditions[1]
-	scheduled.Type, scheduled.Reason = corev1.PodScheduled, corev1.PodReasonUnschedulable
+	scheduled.Type, scheduled.Status, scheduled.Reason = corev1.PodScheduled, corev1.ConditionFalse, corev1.PodReasonUnschedulable
 	ready.Type, ready.Status = corev1.PodReady, corev1.ConditionTrue
 	for i := range pod.Spec.Volumes {
 		pod.Spec.Volumes[i].VolumeSource = corev1.VolumeSource{Ephemeral: pod.Spec.Volumes[i].Ephemeral, PersistentVolumeClaim: pod.Spec.Volumes[i].PersistentVolumeClaim}

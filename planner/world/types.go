@@ -30,6 +30,9 @@ type Pod struct {
 	UnschedulableSince int64
 	// UnschedulableMessage is kube-scheduler's own text, interned; for verdicts that quote it.
 	UnschedulableMessage string
+	// TriedAt is when kube-scheduler last wrote that it does not bind the pod, Unix nanoseconds: it writes
+	// only what it has not said before, and may have tried later. 0: it never did, or that is not known.
+	TriedAt int64
 	// EvictedAt is when the condition DisruptionTarget came, Unix nanoseconds: the pod was evicted,
 	// preempted, or deleted for want of its node. 0: it was not.
 	EvictedAt int64

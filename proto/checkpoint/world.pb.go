@@ -594,8 +594,10 @@ type Pod struct {
 	// Successor: it came when its owner had a pod to create in place of one that was evicted.
 	Successor bool `protobuf:"varint,19,opt,name=successor" json:"successor,omitempty"`
 	// Displaced counts the new nodes in a row that those before it have had to leave; fleeing: so has this one.
-	Displaced     uint32 `protobuf:"varint,20,opt,name=displaced" json:"displaced,omitempty"`
-	Fleeing       bool   `protobuf:"varint,21,opt,name=fleeing" json:"fleeing,omitempty"`
+	Displaced uint32 `protobuf:"varint,20,opt,name=displaced" json:"displaced,omitempty"`
+	Fleeing   bool   `protobuf:"varint,21,opt,name=fleeing" json:"fleeing,omitempty"`
+	// Tried is when kube-scheduler last wrote that it has no place for the pod.
+	Tried         int64 `protobuf:"fixed64,22,opt,name=tried" json:"tried,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -775,6 +777,13 @@ func (x *Pod) GetFleeing() bool {
 		return x.Fleeing
 	}
 	return false
+}
+
+func (x *Pod) GetTried() int64 {
+	if x != nil {
+		return x.Tried
+	}
+	return 0
 }
 
 // Departed pod.
@@ -1301,7 +1310,7 @@ const file_checkpoint_world_proto_rawDesc = "" +
 	"\aversion\x18\x06 \x01(\tR\aversion\x12\x1c\n" +
 	"\tmentioned\x18\a \x01(\bR\tmentioned\x12\x1d\n" +
 	"\n" +
-	"first_seen\x18\b \x01(\x10R\tfirstSeen\"\xf0\x04\n" +
+	"first_seen\x18\b \x01(\x10R\tfirstSeen\"\x86\x05\n" +
 	"\x03Pod\x12\x10\n" +
 	"\x03uid\x18\x01 \x01(\tR\x03uid\x12\x1c\n" +
 	"\tnamespace\x18\x02 \x01(\tR\tnamespace\x12\x12\n" +
@@ -1324,7 +1333,8 @@ const file_checkpoint_world_proto_rawDesc = "" +
 	"\aevicted\x18\x12 \x01(\x10R\aevicted\x12\x1c\n" +
 	"\tsuccessor\x18\x13 \x01(\bR\tsuccessor\x12\x1c\n" +
 	"\tdisplaced\x18\x14 \x01(\rR\tdisplaced\x12\x18\n" +
-	"\afleeing\x18\x15 \x01(\bR\afleeing\"K\n" +
+	"\afleeing\x18\x15 \x01(\bR\afleeing\x12\x14\n" +
+	"\x05tried\x18\x16 \x01(\x10R\x05tried\"K\n" +
 	"\bDeparted\x12/\n" +
 	"\x03pod\x18\x01 \x01(\v2\x1d.millwright.checkpoint.v1.PodR\x03pod\x12\x0e\n" +
 	"\x02at\x18\x02 \x01(\x10R\x02at\"\x92\x01\n" +

@@ -65,6 +65,13 @@ func TestBugsAreFound(t *testing.T) {
 			c.Status.Conditions = append(c.Status.Conditions, metav1.Condition{Type: karpv1.ConditionTypeInitialized, Status: metav1.ConditionTrue, LastTransitionTime: c.CreationTimestamp})
 		})}, judge.CheckExcluded},
 
+		"kube-scheduler is taken to have tried each pod lately": {stage.Faults{SchedulerAway: 60}, Wrap{Observation: only(ledger.ServiceProvisioner, func(p *corev1.Pod) {
+			p.Status.Conditions = slices.Clone(p.Status.Conditions)
+			for i := range p.Status.Conditions {
+				p.Status.Conditions[i].LastProbeTime = metav1.NewTime(p.CreationTimestamp.Add(time.Hour))
+			}
+		})}, judge.CheckTried},
+
 		"all pods are ignored": {stage.Faults{Ignored: 1000}, Wrap{Observation: ignoring(&metav1.LabelSelector{})}, judge.CheckQuiet},
 		"no pod is ignored":    {stage.Faults{Ignored: 1000}, Wrap{Observation: ignoring(nil)}, judge.CheckIgnored},
 

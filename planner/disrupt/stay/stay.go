@@ -135,6 +135,12 @@ func since(s *planner.Snapshot, n *planner.StateNode, b *disrupt.Blocked) time.T
 				return time.Unix(0, cmp.Or(pod.Started, pod.Created)).UTC()
 			}
 		}
+	case disrupt.CauseScheduler:
+		for _, pod := range s.World.PendingPods() {
+			if b.Object == "pod "+pod.Key() {
+				return time.Unix(0, pod.Created).UTC()
+			}
+		}
 	case disrupt.CausePDB:
 		for _, pdb := range s.World.PodDisruptionBudgets() {
 			if b.Object == "PodDisruptionBudget "+pdb.Namespace+"/"+pdb.Name {

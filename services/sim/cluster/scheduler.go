@@ -1,12 +1,14 @@
 package cluster
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"millwright/events"
 )
@@ -18,6 +20,8 @@ type scheduler struct {
 	pending bool
 	// awayUntil is when it looks at pods again; what it knows of Nodes goes on.
 	awayUntil time.Time
+	// tried is when it last found no place for a pod, by UID.
+	tried map[types.UID]time.Time
 }
 
 // seeNode tells the scheduler of a Node after a moment; what is older than what it knows is nothing new.
@@ -122,12 +126,23 @@ func (k *Cluster) Surprise(d *Deployment, node string) {
 	}
 }
 
+// refuse says so of a pod, unless it has said just that before.
 func (k *scheduler) refuse(p *corev1.Pod) {
-	if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Reason == corev1.PodReasonUnschedulable }) {
+	if k.tried == nil {
+		k.tried = map[types.UID]time.Time{}
+	}
+	k.tried[p.UID] = k.clock.Now()
+	text := fmt.Sprintf("0/%d nodes are available", len(k.nodes))
+	if slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Reason == corev1.PodReasonUnschedulable && c.Message == text
+	}) {
 		return
 	}
 	o := p.DeepCopy()
 	setPodCondition(o, corev1.PodCondition{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Reason: corev1.PodReasonUnschedulable,
-		Message: "no node fits", LastTransitionTime: k.now()})
+		Message: text, LastTransitionTime: k.now(), LastProbeTime: k.now()})
 	k.put(events.KindPod, o)
 }
+
+// Tried is when kube-scheduler last found no place for a pod; zero if it never tried.
+func (k *Cluster) Tried(pod types.UID) time.Time { return k.scheduler.tried[pod] }

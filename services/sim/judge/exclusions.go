@@ -19,6 +19,12 @@ const CheckExcluded = "a node is excluded for a pod only after kube-scheduler ha
 // the clocks of who initialized it and who excludes it.
 const usableFor = 15*time.Second - ledger.ClockTolerance - stage.ClocksApart
 
+// CheckTried: kube-scheduler that stands still, or has other pods to bind first, says nothing against a node.
+const CheckTried = "a node is excluded for a pod only after kube-scheduler has tried the pod since the node was ready"
+
+// untriedFor is how long a node is initialized before it is excluded for pods that were not tried.
+const untriedFor = 5*time.Minute - ledger.ClockTolerance - stage.ClocksApart
+
 // Exclusions judge for which pods nodes are excluded, by what was written to Nodes, and when.
 type Exclusions struct {
 	*Judge
@@ -60,8 +66,14 @@ func (x *Exclusions) enter(e ledger.Entry) {
 		if n == nil || !takesPods(n) || now.Sub(x.unusable[n.Name]) < lookback {
 			continue
 		}
-		if at := x.initialized[n.Name]; now.Sub(at) < usableFor {
+		at := x.initialized[n.Name]
+		if now.Sub(at) < usableFor {
 			x.Violate(CheckExcluded, "record %d excludes Node %s for %d pods, it is initialized since %v, it is %v", e.Seq, n.Name, len(excluded.Pods), at, now)
+		}
+		for _, p := range excluded.Pods {
+			if tried := x.Cluster.Tried(p.UID); tried.Before(at) && now.Sub(at) < untriedFor {
+				x.Violate(CheckTried, "record %d excludes Node %s, initialized since %v, for pod %s/%s, which was last tried at %v, it is %v", e.Seq, n.Name, at, p.Namespace, p.Name, tried, now)
+			}
 		}
 	}
 }

@@ -96,7 +96,7 @@ func TestUserDataNeverLeaves(t *testing.T) {
 // forbidden parts of field paths, whatever stands in testdata.
 var forbidden = []string{
 	".Env", ".EnvFrom", ".Args", ".Command", ".ImagePullSecrets", ".Image", ".Annotations", ".ManagedFields", ".VolumeMounts",
-	".Lifecycle", "Probe", ".SecurityContext", ".ServiceAccount", ".EphemeralContainers", ".Secret", ".ConfigMap", ".Projected",
+	".Lifecycle", ".LivenessProbe", ".ReadinessProbe", ".StartupProbe", ".SecurityContext", ".ServiceAccount", ".EphemeralContainers", ".Secret", ".ConfigMap", ".Projected",
 	".HostAliases", ".DNSConfig", "SecretRef", ".VolumeAttributes", ".Parameters", ".MountOptions",
 }
 
@@ -233,6 +233,28 @@ func TestPodKeepsWhatPlannersRead(t *testing.T) {
 }
 
 // TestTemplatesOnTheHostsNetworkKeepTheirPorts: the API server makes host ports of them in pods alone.
+// kube-scheduler's condition does not say when it was last written, as long as its status stays.
+func TestPodKeepsWhenKubeSchedulerLastRefusedIt(t *testing.T) {
+	at := func(minute int) *metav1.Time { return new(metav1.Date(2026, 1, 1, 10, minute, 0, 0, time.UTC)) }
+	entry := func(minute int, fields string) metav1.ManagedFieldsEntry {
+		return metav1.ManagedFieldsEntry{Manager: "m", Time: at(minute), FieldsV1: metav1.NewFieldsV1(fields)}
+	}
+	const scheduled = `{"f:status":{"f:conditions":{".":{},"k:{\"type\":\"PodScheduled\"}":{".":{},"f:message":{}}}}}`
+	p := &corev1.Pod{Status: corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no"}}}}
+	p.ManagedFields = []metav1.ManagedFieldsEntry{entry(5, `{"f:spec":{}}`), entry(3, scheduled), entry(2, scheduled), entry(6, `{"f:status":{"f:nominatedNodeName":{}}}`)}
+	kept := trimPod(p)
+	if got := kept.Status.Conditions[0].LastProbeTime; !got.Equal(at(3)) {
+		t.Errorf("kube-scheduler is said to have refused the pod at %v, want %v", got, at(3))
+	}
+	if again := trimPod(kept).Status.Conditions[0].LastProbeTime; !again.Equal(at(3)) {
+		t.Errorf("trimmed again it is %v", again)
+	}
+	p.Status.Conditions[0].Status = corev1.ConditionTrue
+	if got := trimPod(p).Status.Conditions[0].LastProbeTime; !got.IsZero() {
+		t.Errorf("of a bound pod it says %v", got)
+	}
+}
+
 func TestTemplatesOnTheHostsNetworkKeepTheirPorts(t *testing.T) {
 	for _, hostNetwork := range []bool{false, true} {
 		d := &appsv1.DaemonSet{}

@@ -2,9 +2,11 @@ package kube
 
 import (
 	"maps"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	apikube "millwright/services/internal/kube"
 )
@@ -89,7 +91,7 @@ func trimVolumes(all []corev1.Volume) []corev1.Volume {
 func trimPodStatus(p *corev1.Pod) corev1.PodStatus {
 	s := &p.Status
 	return corev1.PodStatus{
-		Phase: s.Phase, NominatedNodeName: nominated(p), StartTime: s.StartTime, Conditions: trimPodConditions(s.Conditions),
+		Phase: s.Phase, NominatedNodeName: nominated(p), StartTime: s.StartTime, Conditions: trimPodConditions(p),
 		InitContainerStatuses: resizing(s.InitContainerStatuses, p.Spec.InitContainers),
 		ContainerStatuses:     resizing(s.ContainerStatuses, p.Spec.Containers),
 		AllocatedResources:    s.AllocatedResources, Resources: trimResources(s.Resources),
@@ -111,20 +113,42 @@ var podConditions = map[corev1.PodConditionType]bool{
 	corev1.PodResizePending: true, corev1.PodResizeInProgress: true,
 }
 
-// trimPodConditions keeps a condition's message only where it is kube-scheduler's.
-func trimPodConditions(all []corev1.PodCondition) []corev1.PodCondition {
+// trimPodConditions keeps a condition's message only where it is kube-scheduler's, with the time at which
+// that was written, of the same or another text, as lastProbeTime, which kube-scheduler leaves empty.
+func trimPodConditions(p *corev1.Pod) []corev1.PodCondition {
 	var kept []corev1.PodCondition
-	for _, c := range all {
+	for _, c := range p.Status.Conditions {
 		if !podConditions[c.Type] {
 			continue
 		}
 		k := corev1.PodCondition{Type: c.Type, Status: c.Status, Reason: c.Reason, LastTransitionTime: c.LastTransitionTime}
 		if c.Type == corev1.PodScheduled {
-			k.Message = c.Message
+			k.Message, k.LastProbeTime = c.Message, c.LastProbeTime
+			if c.Status == corev1.ConditionFalse {
+				k.LastProbeTime = latest(k.LastProbeTime, scheduledWritten(p.ManagedFields))
+			}
 		}
 		kept = append(kept, k)
 	}
 	return kept
+}
+
+// scheduledWritten is when somebody who wrote the condition PodScheduled wrote to the pod's status last, with
+// another content than before; zero if nobody did.
+func scheduledWritten(managers []metav1.ManagedFieldsEntry) (at metav1.Time) {
+	for _, m := range managers {
+		if m.Time != nil && m.FieldsV1 != nil && strings.Contains(m.FieldsV1.GetRawString(), `k:{\"type\":\"PodScheduled\"}`) {
+			at = latest(at, *m.Time)
+		}
+	}
+	return at
+}
+
+func latest(a, b metav1.Time) metav1.Time {
+	if a.Before(&b) {
+		return b
+	}
+	return a
 }
 
 // resizing keeps the resources of the containers that hold something other than what their spec says. Without

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 
+	policyv1 "k8s.io/api/policy/v1"
+
 	"millwright/planner/world"
 )
 
@@ -18,6 +20,15 @@ func PodNames(pods []*world.Pod) string {
 		return fmt.Sprintf("%s and %d other(s)", strings.Join(names, ", "), more)
 	}
 	return strings.Join(names, ", ")
+}
+
+// BudgetNames names PodDisruptionBudgets, as Karpenter does.
+func BudgetNames(list []*policyv1.PodDisruptionBudget) string {
+	names := make([]string, len(list))
+	for i, p := range list {
+		names[i] = p.Namespace + "/" + p.Name
+	}
+	return strings.Join(names, " ")
 }
 
 // LowerFirst writes a sentence as a part of another; "" says that the node is not managed.

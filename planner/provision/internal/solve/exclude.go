@@ -17,20 +17,29 @@ import (
 	"millwright/planner/provision/internal/volume"
 )
 
-// A pod that waits for a ready node and that kube-scheduler leaves unschedulable for stuckAfter has that
-// node excluded for ledger.ExclusionTime: something that these rules do not know keeps it away. After
-// excludedMax such nodes the pod is refused in kube-scheduler's words until the first exclusion ends
-// (DESIGN §5). With the option ExcludeRefusing a node that was to take the pod and has come with a taint,
-// or without a label, that keeps it away is excluded likewise, at once: else one would be bought after the
-// other. A node whose NodeClaim does not say that it is initialized, or is not known, is excluded after
-// unknownAfter: far more than such news is late by, but pods do not wait for it without end. So is one on
-// which the pod's volumes are still pending; when they ceased to be is not known, so that such pods have
-// volumesAfter on any node.
+// A pod that waits for a ready node and that kube-scheduler leaves unschedulable for stuckAfter has that node
+// excluded for ledger.ExclusionTime: something that these rules do not know keeps it away. After excludedMax
+// such nodes the pod is refused in kube-scheduler's words until the first exclusion ends (DESIGN §5). From
+// Revision6 on kube-scheduler must have tried the pod since the node was as it is now: while it stands still,
+// or has thousands of other pods to bind first, it says nothing against the node. Example: the node is ready
+// at 10:00:00. kube-scheduler refuses the pod at 10:00:10 with a text that counts one node more: the node is
+// excluded at 10:00:15. If it last wrote at 10:00:02, the node was perhaps not ready then: it is excluded
+// after unknownAfter. If it has written nothing since the Node was made, after unseenAfter. With the option
+// ExcludeRefusing a node that was to take the pod and has come with a taint, or without a label, that keeps
+// it away is excluded likewise, at once: else one would be bought after the other. A node whose NodeClaim
+// does not say that it is initialized, or is not known, is excluded after unknownAfter: far more than such
+// news is late by, but pods do not wait for it without end. So is one on which the pod's volumes are still
+// pending; when they ceased to be is not known, so that such pods have volumesAfter on any node.
 const (
 	stuckAfter   = 15 * time.Second
 	volumesAfter = time.Minute
 	unknownAfter = 5 * time.Minute
+	unseenAfter  = 30 * time.Minute
 	excludedMax  = 3
+	// triedAfter is how much later than the node became as it is a refusal must be to be about that: clocks
+	// may be apart, times are in whole seconds, and what kube-scheduler writes it has decided a moment
+	// before.
+	triedAfter = ledger.ClockTolerance + 2*time.Second
 )
 
 const constraintScheduler = "kube-scheduler"
@@ -104,11 +113,24 @@ func (s *Solver) patience(it *Item, n *planner.StateNode) time.Duration {
 	hasVolumes := s.In.Options.Revision >= options.Revision2 && volumes != nil && len(volumes.Claims) > 0
 	switch {
 	case s.In.Options.ExcludeInitialized && !initializedByClaim(n), hasVolumes && volume.Pending(s.In.Volumes, n.Name, volumes):
-		return unknownAfter
+		return max(unknownAfter, s.untried(it, n))
 	case hasVolumes:
-		return volumesAfter
+		return max(volumesAfter, s.untried(it, n))
 	}
-	return stuckAfter
+	return max(stuckAfter, s.untried(it, n))
+}
+
+// untried is how long kube-scheduler has to try a pod on a node, which is as it is since it became ready or
+// a pod last came to it or left it; 0 if it has tried.
+func (s *Solver) untried(it *Item, n *planner.StateNode) time.Duration {
+	tried := time.Unix(0, it.Pod.TriedAt)
+	switch {
+	case s.In.Options.Revision < options.Revision6, tried.Sub(planner.Latest(readySince(n), s.In.LastPodEvent(n.Name))) >= triedAfter:
+		return 0
+	case tried.Before(n.Node.Object.CreationTimestamp.Time):
+		return unseenAfter
+	}
+	return unknownAfter
 }
 
 // initializedByClaim reports that the node's NodeClaim says that it is initialized, so that it is known

@@ -23,7 +23,9 @@ type Input struct {
 	// Prior is where a pod was placed before; zero if nowhere.
 	Prior func(types.UID) place.Target
 	// Since is when a pod was placed there, zero if nowhere; excluded are the nodes it is to avoid now.
-	Since      func(types.UID) time.Time
-	Excluded   func(types.UID) []ledger.ExcludedNode
-	Namespaces []topology.Namespace
+	Since    func(types.UID) time.Time
+	Excluded func(types.UID) []ledger.ExcludedNode
+	// LastPodEvent is when a pod last came to a node, ended there, or began to go; zero if none was seen to.
+	LastPodEvent func(node string) time.Time
+	Namespaces   []topology.Namespace
 }
