@@ -156,6 +156,7 @@ const (
 	// Revision6:
 	//   - No node is excluded for a pod that kube-scheduler has not tried since the node was ready and last
 	//     changed, within 5 minutes, or 30 if it has said nothing of the pod since the Node was made.
+	//   - No pod is moved while kube-scheduler takes up no new ones.
 	Revision6
 	revisionsEnd
 	// PresentRevision is what services plan by.

@@ -232,7 +232,6 @@ func TestPodKeepsWhatPlannersRead(t *testing.T) {
 	}
 }
 
-// TestTemplatesOnTheHostsNetworkKeepTheirPorts: the API server makes host ports of them in pods alone.
 // kube-scheduler's condition does not say when it was last written, as long as its status stays.
 func TestPodKeepsWhenKubeSchedulerLastRefusedIt(t *testing.T) {
 	at := func(minute int) *metav1.Time { return new(metav1.Date(2026, 1, 1, 10, minute, 0, 0, time.UTC)) }
@@ -255,6 +254,7 @@ func TestPodKeepsWhenKubeSchedulerLastRefusedIt(t *testing.T) {
 	}
 }
 
+// TestTemplatesOnTheHostsNetworkKeepTheirPorts: the API server makes host ports of them in pods alone.
 func TestTemplatesOnTheHostsNetworkKeepTheirPorts(t *testing.T) {
 	for _, hostNetwork := range []bool{false, true} {
 		d := &appsv1.DaemonSet{}
