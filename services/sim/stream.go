@@ -41,7 +41,9 @@ type publisher struct {
 	resyncing bool
 	late      []events.Observation
 	instances map[string]string
-	polled    time.Time
+	// notices are what was told of instances that are not terminated; a new epoch says it again.
+	notices []events.Observation
+	polled  time.Time
 	// counted is when EC2 was last asked how many reserved instances are free.
 	counted time.Time
 }
@@ -70,6 +72,9 @@ func (w *publisher) begin() {
 	w.send(events.Observation{Op: events.OpResyncBegin})
 	w.publishMarket()
 	w.poll()
+	for _, n := range w.notices {
+		w.send(n)
+	}
 	for _, c := range s.Cluster.Present() {
 		w.publishChange(c.Kind, c.Op, c.Key, c.Object)
 	}
@@ -170,6 +175,9 @@ func (w *publisher) poll() {
 			continue
 		}
 		w.instances[i.ID] = i.State
+		if i.State == ec2.StateTerminated {
+			w.notices = slices.DeleteFunc(w.notices, func(n events.Observation) bool { return n.Name == i.ID })
+		}
 		w.send(events.Observation{Kind: events.KindInstanceState, Op: events.OpUpsert, UID: types.UID(i.ID), Name: i.ID, Object: &events.InstanceState{
 			ID: i.ID, State: i.State, InstanceType: i.InstanceType, Zone: i.Zone, CapacityType: i.CapacityType, LaunchTime: i.LaunchTime, Tags: i.Tags}})
 	}
@@ -227,7 +235,9 @@ func (w *publisher) receive() {
 		if rest := stage.NoticeTime - now.Sub(n.At); rest > 0 && n.Kind == events.SpotInterrupted {
 			o.Deadline = received.Add(rest)
 		}
-		acknowledged := w.send(events.Observation{Kind: events.KindInterruption, Op: events.OpUpsert, Name: n.Instance, UID: types.UID(n.Instance), Object: o})
+		notice := events.Observation{Kind: events.KindInterruption, Op: events.OpUpsert, Name: n.Instance, UID: types.UID(n.Instance), Object: o}
+		w.notices = append(w.notices, notice)
+		acknowledged := w.send(notice)
 		if n.VisibleAt = now.Add(visibility); !acknowledged || s.Happens(s.Faults.NoticeDoubled) {
 			left = append(left, n)
 		}
@@ -282,6 +292,7 @@ func (w *publisher) die(d time.Duration) {
 	w.sim.Trace("watcher: dies for %s", d)
 	w.dead = true
 	w.term++
+	w.notices = nil // they die with the process
 	w.sim.Clock.After(d, func() {
 		w.dead = false
 		w.begin()

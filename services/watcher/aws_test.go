@@ -3,6 +3,8 @@ package watcher
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -185,6 +187,54 @@ func expectAWS(t *testing.T, r *rig, w *world.World) {
 	if len(instances) != 1 || !instances["i-1"] {
 		t.Fatalf("instances %v", instances)
 	}
+}
+
+// Its queue has forgotten a notice that the stream has acknowledged: a NATS that loses its storage then loses
+// the only copy.
+func TestANewEpochSaysAgainWhatInterruptionsWereTold(t *testing.T) {
+	withAWS(t, func(t *testing.T, r *rig, aws *fakeAWS) {
+		aws.synced.Store(true)
+		notice := func(id, kind string) {
+			emit(t, aws.emitter, events.KindInterruption, id, &events.Interruption{MessageKind: kind, InstanceID: id, ReceivedAt: time.Now().UTC()})
+		}
+		for _, id := range []string{"i-stays", "i-terminated", "i-deleted"} {
+			emit(t, aws.emitter, events.KindInstanceState, id, &events.InstanceState{ID: id, State: "running"})
+			notice(id, events.SpotInterrupted)
+		}
+		notice("i-stays", events.RebalanceRecommendation)
+		notice("i-stranger", events.SpotInterrupted)
+		emit(t, aws.emitter, events.KindInstanceState, "i-terminated", &events.InstanceState{ID: "i-terminated", State: "terminated"})
+		emit(t, aws.emitter, events.KindInstanceState, "i-deleted", nil)
+		expect := func(when string, want ...string) {
+			t.Helper()
+			r.bus.Lose(0)
+			if _, err := r.bus.Connect(1).Renew(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			r.pass(5 * time.Second)
+			var got []string
+			for _, i := range r.world().Interruptions() {
+				got = append(got, events.InterruptionName(i.InstanceID, i.MessageKind))
+			}
+			if !slices.Equal(got, want) {
+				t.Fatalf("%s: the next epoch says %v, want %v", when, got, want)
+			}
+		}
+		expect("at once", "i-stays/rebalance_recommendation", "i-stays/spot_interrupted", "i-stranger/spot_interrupted")
+		r.pass(strangerMemory)
+		expect("after ten minutes", "i-stays/rebalance_recommendation", "i-stays/spot_interrupted")
+
+		for i := range 3 * strangersMax / 2 {
+			notice(fmt.Sprintf("i-%05d", i), events.SpotInterrupted)
+			r.pass(time.Millisecond)
+		}
+		if n := len(r.w.memory.notices); n != strangersMax+2 {
+			t.Fatalf("%d notices are kept, want those of ours and %d others", n, strangersMax)
+		}
+		if _, newest := r.w.memory.notices[noticeKey{fmt.Sprintf("i-%05d", 3*strangersMax/2-1), events.SpotInterrupted}]; !newest {
+			t.Fatal("the newest was dropped")
+		}
+	})
 }
 
 func TestAnInterruptionFailsWhileNothingIsPublished(t *testing.T) {

@@ -19,14 +19,33 @@ import (
 var ErrNoEpoch = errors.New("no epoch is being published")
 
 // memory holds what was last emitted about AWS, so that a new epoch can say it before the next poll. It is
-// small: references, prices, our instances.
+// small: references, prices, our instances, and what was told of them.
 type memory struct {
 	mu      sync.Mutex
 	now     *publisher // nil between epochs
+	clock   func() time.Time
 	objects map[objectKey]Change
 	prices  map[priceKey]events.Price
 	polled  map[events.Kind]time.Time
+	// notices are the interruptions that are messages. Nobody sends one again: its queue forgets it once the
+	// stream has it, and a NATS that loses its storage then loses the only copy.
+	notices map[noticeKey]notice
 }
+
+type noticeKey struct{ instance, kind string }
+
+type notice struct {
+	change Change
+	since  time.Time
+}
+
+// A notice is kept until its instance is gone. The queue sees a whole account, and a poll may not have found
+// a new instance yet: one about an instance that is not among ours is kept for strangerMemory, as in a World,
+// and of more than strangersMax the oldest goes.
+const (
+	strangerMemory = 10 * time.Minute
+	strangersMax   = 2000
+)
 
 type objectKey struct {
 	kind events.Kind
@@ -35,8 +54,11 @@ type objectKey struct {
 
 type priceKey struct{ instanceType, capacityType, zone string }
 
-func newMemory() *memory {
-	return &memory{objects: map[objectKey]Change{}, prices: map[priceKey]events.Price{}, polled: map[events.Kind]time.Time{}}
+func newMemory(clock func() time.Time) *memory {
+	return &memory{
+		clock: clock, objects: map[objectKey]Change{}, prices: map[priceKey]events.Price{}, polled: map[events.Kind]time.Time{},
+		notices: map[noticeKey]notice{},
+	}
 }
 
 // Emit implements Emitter.
@@ -130,7 +152,12 @@ func (m *memory) remember(c Change) {
 	switch object := c.Object.(type) {
 	case *events.Interruption:
 		if !object.Standing() {
+			m.rememberNotice(c, object)
 			return
+		}
+	case *events.InstanceState:
+		if object.State == "terminated" {
+			m.forgetNotices(object.ID)
 		}
 	case *events.Prices:
 		for _, p := range object.Entries {
@@ -144,9 +171,44 @@ func (m *memory) remember(c Change) {
 	key := objectKey{c.Kind, cmp.Or(c.Name, c.UID)}
 	if c.Op == events.OpDelete {
 		delete(m.objects, key)
+		if c.Kind == events.KindInstanceState {
+			m.forgetNotices(key.name)
+		}
 		return
 	}
 	m.objects[key] = c
+}
+
+func (m *memory) rememberNotice(c Change, i *events.Interruption) {
+	m.notices[noticeKey{i.InstanceID, i.MessageKind}] = notice{c, m.clock()}
+	m.forgetStrangers()
+}
+
+func (m *memory) forgetNotices(instance string) {
+	for _, kind := range events.InterruptionKinds {
+		delete(m.notices, noticeKey{instance, kind})
+	}
+}
+
+func (m *memory) forgetStrangers() {
+	now := m.clock()
+	var oldest noticeKey
+	strangers := 0
+	for key, n := range m.notices {
+		if _, ours := m.objects[objectKey{events.KindInstanceState, key.instance}]; ours {
+			continue
+		}
+		if now.Sub(n.since) > strangerMemory {
+			delete(m.notices, key)
+			continue
+		}
+		if strangers++; strangers == 1 || n.since.Before(m.notices[oldest].since) {
+			oldest = key
+		}
+	}
+	if strangers > strangersMax {
+		delete(m.notices, oldest)
+	}
 }
 
 // replay publishes all that is remembered and makes p the one that changes go to.
@@ -168,7 +230,23 @@ func (m *memory) replay(ctx context.Context, p *publisher, blobs events.Blobs) e
 	if err := m.replayPrices(p); err != nil {
 		return err
 	}
+	if err := m.replayNotices(p); err != nil {
+		return err
+	}
 	m.now = p
+	return nil
+}
+
+func (m *memory) replayNotices(p *publisher) error {
+	m.forgetStrangers()
+	keys := slices.SortedFunc(maps.Keys(m.notices), func(a, b noticeKey) int {
+		return cmp.Or(cmp.Compare(a.instance, b.instance), cmp.Compare(a.kind, b.kind))
+	})
+	for _, key := range keys {
+		if err := p.Publish(m.notices[key].change); err != nil && !errors.Is(err, errEncoding) {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -77,7 +77,7 @@ func New(cfg Config) (*Watcher, error) {
 	if cfg.Clock == nil {
 		cfg.Clock = time.Now
 	}
-	w := &Watcher{cfg: cfg, memory: newMemory(), metrics: newMetrics(cfg.Registerer)}
+	w := &Watcher{cfg: cfg, memory: newMemory(cfg.Clock), metrics: newMetrics(cfg.Registerer)}
 	if w.world = cfg.World; w.world == nil {
 		w.own = newFold(w)
 		w.world = w.own
