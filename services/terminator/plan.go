@@ -70,7 +70,7 @@ func (s *Service) plan(nodes []leaving) ([]plan, error) {
 				}
 			}
 			now := s.host.Now()
-			s.wave.inWaves(plans, now, func(e eviction) bool { return s.retries.Due(evictKey(e.ref), now) }, func() bool { return settled(snap) })
+			s.wave.inWaves(plans, now, func(e eviction) bool { return s.retries.At(evictKey(e.ref), now).IsZero() }, func() bool { return settled(snap) })
 			return nil
 		}
 	}

@@ -58,14 +58,16 @@ func settled(s *planner.Snapshot) bool {
 	return len(provision.Missing(s)) == 0 && !slices.ContainsFunc(s.World.PendingPods(), func(p *world.Pod) bool { return provision.IsNew(p, s.Now) })
 }
 
-// inWaves drops from the plans what has to wait for larger pods. settled is asked only if it matters.
-func (w *wave) inWaves(plans []plan, now time.Time, due func(eviction) bool, settled func() bool) {
+// inWaves drops from the plans what has to wait for larger pods. fresh pods have not been asked to go yet:
+// only these open a wave, for one that a PodDisruptionBudget keeps is asked again and again, and would hold
+// up all smaller ones. settled is asked only if it matters.
+func (w *wave) inWaves(plans []plan, now time.Time, fresh func(eviction) bool, settled func() bool) {
 	largest, any := int64(0), false
 	for i := range plans {
 		if p := &plans[i]; p.inWaves(now) {
 			for _, e := range p.evicts {
 				any = true
-				if due(e) {
+				if fresh(e) {
 					largest = max(largest, e.size)
 				}
 			}
@@ -83,8 +85,8 @@ func (w *wave) inWaves(plans []plan, now time.Time, due func(eviction) bool, set
 		if !p.inWaves(now) {
 			continue
 		}
-		p.evicts = slices.DeleteFunc(p.evicts, func(e eviction) bool { return e.size < w.least })
-		if slices.ContainsFunc(p.evicts, due) {
+		p.evicts = slices.DeleteFunc(p.evicts, func(e eviction) bool { return e.size < w.least && fresh(e) })
+		if slices.ContainsFunc(p.evicts, fresh) {
 			w.at = now
 		}
 	}
