@@ -68,6 +68,9 @@ func TestFailedTerminationsAreCounted(t *testing.T) {
 			r.with(func(d *Deps) { d.Registerer = registry; d.EC2 = &refusingEC2{fakeEC2: r.ec2, left: 3} })
 			c.begin(r)
 			r.run("terminated", func() bool { return r.ec2.running() == 0 })
+			if n := r.count(ledger.KindOrphanFound); n > 1 {
+				t.Errorf("one orphan, %d records of it", n)
+			}
 			const metric = "karpenter_cloudprovider_instance_termination_failures_total"
 			want := "# HELP " + metric + " Calls to terminate an instance that failed, by its zone; zone_id is empty if it is not known.\n# TYPE " + metric + " counter\n" + metric + c.want + "\n"
 			if err := testutil.GatherAndCompare(registry, strings.NewReader(want), metric); err != nil {

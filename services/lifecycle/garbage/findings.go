@@ -38,6 +38,8 @@ type Findings struct {
 	scan         scanResult
 	// nodeless is since when scans have not found the Nodes of registered claims.
 	nodeless map[types.UID]time.Time
+	// recorded are the orphans that the log names, by instance id.
+	recorded map[string]bool
 }
 
 type instance struct {
@@ -58,7 +60,7 @@ type scanResult struct {
 
 // NewFindings returns Findings of nothing.
 func NewFindings() *Findings {
-	return &Findings{instances: map[string]instance{}, launches: map[string]time.Time{}}
+	return &Findings{instances: map[string]instance{}, launches: map[string]time.Time{}, recorded: map[string]bool{}}
 }
 
 // Instance is what is known of an id, the zero value while nothing special is, and whether garbage collection
@@ -192,6 +194,20 @@ func (f *Findings) dropUnnamed(l *listing) {
 		named[i.ID] = true
 	}
 	maps.DeleteFunc(f.instances, func(id string, _ instance) bool { return !named[id] })
+	maps.DeleteFunc(f.recorded, func(id string, _ bool) bool { return !named[id] })
+}
+
+// isRecorded reports that the log names an orphan since this process began.
+func (f *Findings) isRecorded(id string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.recorded[id]
+}
+
+func (f *Findings) setRecorded(id string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.recorded[id] = true
 }
 
 // setNodeless remembers whose Nodes were not found, and keeps since when.

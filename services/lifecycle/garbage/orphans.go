@@ -90,12 +90,15 @@ func (g *Collector) endOrphanNow(ctx context.Context, i ec2.Instance) error {
 	if tag != "" {
 		subjects = append([]string{"claim/" + tag}, subjects...)
 	}
-	_, err := g.host.Outcome(ctx, service.Outcome{
-		Kind: ledger.KindOrphanFound, Subjects: subjects,
-		Payload: &ledger.OrphanFound{InstanceID: i.ID, ClaimTag: tag, LaunchTime: i.LaunchTime.UTC()},
-	})
-	if err != nil {
-		return err
+	if !g.found.isRecorded(i.ID) { // EC2 may have refused to terminate it for hours
+		_, err := g.host.Outcome(ctx, service.Outcome{
+			Kind: ledger.KindOrphanFound, Subjects: subjects,
+			Payload: &ledger.OrphanFound{InstanceID: i.ID, ClaimTag: tag, LaunchTime: i.LaunchTime.UTC()},
+		})
+		if err != nil {
+			return err
+		}
+		g.found.setRecorded(i.ID)
 	}
 	if err := g.deps.EC2.TerminateInstances(ctx, []string{i.ID}); err != nil {
 		if !errors.Is(err, service.ErrStopped) {

@@ -61,7 +61,7 @@ func (r *Reconciler) deleteProfiles(ctx context.Context, nc *awsv1.EC2NodeClass)
 		return nil
 	}
 	profiles, err := r.cfg.Cloud.InstanceProfiles(ctx, profilePath(r.cfg, nc))
-	if err != nil {
+	if err != nil && !mayLackRights(nc, err) {
 		return err
 	}
 	var refused ec2.Refusals
@@ -84,10 +84,16 @@ func (r *Reconciler) deleteProfiles(ctx context.Context, nc *awsv1.EC2NodeClass)
 	if err == nil {
 		err = r.cfg.Cloud.DeleteInstanceProfile(ctx, legacy.Name)
 	}
-	if nc.Spec.Role == "" && ec2.IsUnauthorized(err) { // whoever uses roles no longer may have taken the rights, too
+	if mayLackRights(nc, err) {
 		return nil
 	}
 	return err
+}
+
+// mayLackRights: who does not use roles, or no longer does, need not have the rights to instance profiles;
+// then there are none to delete, or they stay.
+func mayLackRights(nc *awsv1.EC2NodeClass, err error) bool {
+	return nc.Spec.Role == "" && ec2.IsUnauthorized(err)
 }
 
 // CollectProfiles deletes profiles under the cluster's path that no class's status, no NodeClaim's annotation

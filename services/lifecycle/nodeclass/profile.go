@@ -10,7 +10,10 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner/condition"
 	"millwright/services/internal/ec2"
 )
 
@@ -29,6 +32,9 @@ func (p *pass) profile(ctx context.Context, faults []Fault) (time.Duration, erro
 		return 0, nil
 	}
 	name, err := p.roleProfile(ctx, roleName(p.nc.Spec.Role))
+	if err != nil && name != "" && p.isResolved(awsv1.ConditionTypeInstanceProfileReady) {
+		return retrySoon, fmt.Errorf("ask for instance profile %s again: %w", name, err)
+	}
 	if err != nil {
 		if c := ec2.Classify(err); c == ec2.NotFound || c == ec2.Permanent {
 			p.conditions.Unknown(awsv1.ConditionTypeInstanceProfileReady, "InstanceProfileNotReady", "spec.role: "+ec2.Text(err))
@@ -40,7 +46,15 @@ func (p *pass) profile(ctx context.Context, faults []Fault) (time.Duration, erro
 	return 0, nil
 }
 
-// roleProfile keeps the profile the status names if it has the role, else makes ours.
+// isResolved reports that a condition is True of the class as it is now. Then what launches need has been
+// found, and they do not fail because AWS refuses to say so again, as without rights to IAM.
+func (p *pass) isResolved(kind string) bool {
+	c := condition.Get(p.conditions.Conditions, kind)
+	return c != nil && c.Status == metav1.ConditionTrue && c.ObservedGeneration == p.nc.Generation
+}
+
+// roleProfile keeps the profile the status names if it has the role, else makes ours. With an error the name
+// is that of a profile of which it could not be asked.
 func (p *pass) roleProfile(ctx context.Context, role string) (string, error) {
 	if missing, ok := p.caches.noRole.lookup(role); ok {
 		return "", missing.value

@@ -473,6 +473,7 @@ func TestDeletionOfAClassThatHadARole(t *testing.T) {
 	nc.Finalizers, nc.DeletionTimestamp = []string{awsv1.TerminationFinalizer}, &metav1.Time{Time: w.now}
 	nc.Spec.Role, nc.Spec.InstanceProfile = "", ptr("mine")
 	w.fail["profile"] = &ec2.CallError{Action: "GetInstanceProfile", Err: &smithy.GenericAPIError{Code: "AccessDenied"}}
+	w.fail["profiles"] = &ec2.CallError{Action: "ListInstanceProfiles", Err: &smithy.GenericAPIError{Code: "AccessDenied"}}
 	if change, _, err := w.Reconcile(context.Background(), nc, nil); err != nil || len(change.Object.Finalizers) != 0 {
 		t.Errorf("without rights for roles: %v %v", err, change.Object.Finalizers)
 	}
@@ -483,6 +484,24 @@ func TestDeletionOfAClassThatHadARole(t *testing.T) {
 	w.fail["profile"] = errors.New("ValidationError")
 	if change, _, err := w.Reconcile(context.Background(), nc, nil); err != nil || len(change.Object.Finalizers) != 0 {
 		t.Errorf("%v %v", err, change.Object.Finalizers)
+	}
+}
+
+// Who may not ask IAM any more can still launch with the profile that was found, unless the role is another.
+func TestAProfileThatCannotBeAskedForStaysReady(t *testing.T) {
+	w := newWorld(t)
+	good := w.reconcile(t, class()).Object
+	w.now = w.now.Add(5 * time.Minute)
+	w.fail["profile"] = &ec2.CallError{Action: "GetInstanceProfile", Err: &smithy.GenericAPIError{Code: "AccessDenied"}}
+	change, _, err := w.Reconcile(context.Background(), good, nil)
+	if Ready(change.Object) != nil || change.Object.Status.InstanceProfile != good.Status.InstanceProfile {
+		t.Errorf("not ready: %v, profile %q, error %v", Ready(change.Object), change.Object.Status.InstanceProfile, err)
+	}
+	other := good.DeepCopy()
+	other.Generation, other.Spec.Role = other.Generation+1, "another"
+	change, _, _ = w.Reconcile(context.Background(), other, nil)
+	if Ready(change.Object) == nil {
+		t.Error("a class with a new role is ready by the old profile")
 	}
 }
 
