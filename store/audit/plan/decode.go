@@ -266,8 +266,12 @@ func labelOf(raw []byte, kind string) string {
 	return strings.TrimSpace(kind + " " + name)
 }
 
-// toJSON refuses a key that a mapping has twice, as kubectl does: one of the values would be lost.
+// toJSON refuses a key that a mapping has twice, as kubectl does: one of the values would be lost. So would
+// be a second document.
 func toJSON(raw []byte) ([]byte, error) {
+	if hasSeveral(raw) {
+		return nil, errors.New("there is more than one document in it")
+	}
 	converted, err := yaml.YAMLToJSONStrict(raw)
 	if err == nil {
 		return converted, nil
@@ -283,6 +287,18 @@ func toJSON(raw []byte) ([]byte, error) {
 		return nil, errors.New(strings.TrimPrefix(err.Error(), "error converting YAML to JSON: "))
 	}
 	return converted, nil
+}
+
+// hasSeveral reports that there is more than one document. Only behind a line that begins with dashes or
+// dots, or behind a brace, can there be another.
+func hasSeveral(raw []byte) bool {
+	text := bytes.TrimSpace(raw)
+	if !bytes.HasPrefix(text, []byte("{")) && !bytes.Contains(text, []byte("\n---")) && !bytes.Contains(text, []byte("\n...")) {
+		return false
+	}
+	d := yamlv3.NewDecoder(bytes.NewReader(text))
+	var first, second yamlv3.Node
+	return d.Decode(&first) == nil && d.Decode(&second) == nil
 }
 
 // KeyTwice is the first key that its mapping has already; nil if there is none.

@@ -170,6 +170,27 @@ func TestOrderAndFormDoNotMatter(t *testing.T) {
 	}
 }
 
+// Documents that begin on the line of their mark, and marks with comments, are documents as any others.
+func TestNoDocumentIsLost(t *testing.T) {
+	pod := func(name string) string {
+		return fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: %s}, spec: {containers: [{name: c}]}}\n", name)
+	}
+	for name, text := range map[string]string{
+		"on the line of the mark":     "--- " + pod("a") + "--- " + pod("b") + "--- " + pod("c"),
+		"mark behind such a line":     "--- " + pod("a") + "---\n" + pod("b") + pod("c"),
+		"end with a comment":          "apiVersion: v1\nkind: Pod\nmetadata: {name: a}\n... # end\n---\n" + pod("b") + "---\n" + pod("c"),
+		"end with a comment and mark": "--- " + pod("a") + "...\t# end\n--- # next\n" + pod("b") + "--- " + pod("c"),
+	} {
+		list, err := Objects(Text("in.yaml", text))
+		if err != nil || len(list) != 3 {
+			t.Errorf("%s: %d documents, %v", name, len(list), err)
+		}
+	}
+	if _, err := toJSON([]byte(pod("a") + pod("b"))); err == nil {
+		t.Error("of two documents the first was taken")
+	}
+}
+
 func TestObjectsAsTheyAreWritten(t *testing.T) {
 	list, err := Objects(Text("a", poolDocument), Text("b", "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\n---\n"+podYAML("p", "1")))
 	if err != nil || len(list) != 2 || list[0].GetName() != "p" || list[1].GetNamespace() != "default" {

@@ -195,7 +195,7 @@ func (s *splitter) object() ([]byte, error) {
 // document of comments, directives and blank lines only comes back empty.
 func (s *splitter) yaml() ([]byte, error) {
 	content := hasContent(s.buf)
-	for from := 0; ; from = len(s.buf) {
+	for from := bytes.LastIndexByte(s.buf, '\n') + 1; ; from = len(s.buf) {
 		more, err := s.line()
 		if err != nil && !errors.Is(err, io.EOF) {
 			return nil, err
@@ -240,7 +240,7 @@ func (s *splitter) line() (bool, error) {
 // separator reports that a line ends a document, and returns what follows the mark.
 func separator(line []byte) (rest []byte, ok bool) {
 	text := bytes.TrimRight(line, " \t\r\n")
-	if bytes.Equal(text, []byte("---")) || bytes.Equal(text, []byte("...")) {
+	if bytes.Equal(text, []byte("---")) || bytes.Equal(text, []byte("...")) || bytes.HasPrefix(text, []byte("... ")) || bytes.HasPrefix(text, []byte("...\t")) {
 		return nil, true
 	}
 	if !bytes.HasPrefix(text, []byte("--- ")) && !bytes.HasPrefix(text, []byte("---\t")) {
