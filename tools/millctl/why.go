@@ -100,7 +100,7 @@ func (t *target) story(ctx context.Context, kind, name string) (_ *view.Story, e
 		return nil, err
 	}
 	defer closeInto(s, &err)
-	subject := view.Subject(kind, name)
+	subject, asked := view.Subject(kind, name), kind
 	kind, _, _ = strings.Cut(subject, "/")
 	entries, err := s.entriesAbout(ctx, subject)
 	if err != nil {
@@ -111,7 +111,13 @@ func (t *target) story(ctx context.Context, kind, name string) (_ *view.Story, e
 		story.Lines = []audit.Line{}
 	}
 	if len(story.Lines) == 0 && len(story.Now) == 0 {
-		return nil, fmt.Errorf("explain %s %s: the log has nothing about it", kind, name)
+		hint := ""
+		if other := view.Otherwise(subject); other != "" {
+			if entries, err := s.entriesAbout(ctx, other); err == nil && len(entries) > 0 {
+				hint = "; " + view.Hint(other)
+			}
+		}
+		return nil, fmt.Errorf("explain %s %s: the log has nothing about it%s", asked, name, hint)
 	}
 	return story, nil
 }

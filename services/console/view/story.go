@@ -45,7 +45,7 @@ type Story struct {
 // kinds turns the words of users into those of records.
 var kinds = map[string]string{
 	"pod": "pod", "pods": "pod", "po": "pod", "node": "node", "nodes": "node", "no": "node", "nodeclaim": "claim", "nodeclaims": "claim", "claim": "claim",
-	"nodepool": "pool", "nodepools": "pool", "pool": "pool", "ec2nodeclass": "nodeclass", "ec2nodeclasses": "nodeclass", "nodeclass": "nodeclass", "command": "command", "instance": "instance",
+	"nodepool": "pool", "nodepools": "pool", "pool": "pool", "ec2nodeclass": "nodeclass", "ec2nodeclasses": "nodeclass", "nodeclass": "nodeclass", "ec2nc": "nodeclass", "ec2ncs": "nodeclass", "command": "command", "instance": "instance",
 	"capacitybuffer": "capacitybuffer", "capacitybuffers": "capacitybuffer", "cb": "capacitybuffer", "offering": "offering",
 }
 
@@ -92,12 +92,45 @@ func (v *View) Why(ctx context.Context, subject string) (*Story, error) {
 	case len(x.Lines) == 0 && len(x.Now) == 0 && last < newest:
 		return nil, fmt.Errorf("%w: the log is being read", ErrNotReady)
 	case len(x.Lines) == 0 && len(x.Now) == 0:
-		return nil, fmt.Errorf("%w: the log has nothing about %s since record %d", ErrNotFound, subject, first)
+		return nil, fmt.Errorf("%w: the log has nothing about %s since record %d%s", ErrNotFound, subject, first, v.otherwise(ctx, subject))
 	}
 	if x.Lines == nil {
 		x.Lines = []audit.Line{}
 	}
 	return x, nil
+}
+
+// otherwise says what else of that name there is, where users mix up nodes and NodeClaims; "" if nothing.
+func (v *View) otherwise(ctx context.Context, subject string) string {
+	other := Otherwise(subject)
+	if other == "" {
+		return ""
+	}
+	entries, _, err := v.about(ctx, other)
+	if err != nil || len(entries) == 0 {
+		return ""
+	}
+	return "; " + Hint(other)
+}
+
+// Otherwise is the subject that users may mean instead: the NodeClaim of a node's name, and the other way
+// round; "" if there is none.
+func Otherwise(subject string) string {
+	switch kind, name, _ := strings.Cut(subject, "/"); kind {
+	case "node":
+		return "claim/" + name
+	case "claim":
+		return "node/" + name
+	}
+	return ""
+}
+
+// Hint tells users to ask for another subject.
+func Hint(other string) string {
+	if name, ok := strings.CutPrefix(other, "claim/"); ok {
+		return "there is a NodeClaim of that name: ask for nodeclaim " + name
+	}
+	return "there is a node of that name: ask for " + strings.Replace(other, "/", " ", 1)
 }
 
 // about reads the records of a story, in order, in the whole log as far as it is indexed.
