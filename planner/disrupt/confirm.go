@@ -170,7 +170,11 @@ func awaited(s *planner.Snapshot, cmd *ledger.Command) Verdict {
 		}
 	}
 	if name, pool := s.LostReplacement(cmd); name != "" {
-		return Verdict{Outcome: Rollback, Reason: fmt.Sprintf("replacement %s was deleted", name), Waiting: v.Waiting, Failing: []string{pool}}
+		if v.Failing = []string{pool}; s.Options.Revision >= options.Revision7 && gone.ScaledDown(s, name) {
+			v.Failing = nil // nothing has failed
+		}
+		v.Outcome, v.Reason = Rollback, fmt.Sprintf("replacement %s was deleted", name)
+		return v
 	}
 	late := s.Now.Sub(cmd.At) > commandTimeout
 	if len(v.Waiting) > 0 {

@@ -61,6 +61,7 @@ func (p *pass) driftFailure(o *outcome) *Blocked {
 			return why
 		}
 	}
+	p.prices.Fit(p.started.claims, o.claims)
 	if pool := account.LimitExceeded(p.s, slices.Concat(p.started.claims, o.claims)); pool != "" {
 		return blocked(CauseLimits, "Replacements would exceed the limits of NodePool %q", pool)
 	}

@@ -305,7 +305,7 @@ func (p *pass) reprice(o *outcome) (Cause, string) {
 	for i := range o.claims {
 		cheapest += o.claims[i].Cheapest.MicroUSDPerHour
 	}
-	if cheapest >= before {
+	if cheapest += p.prices.Fit(nil, o.claims); cheapest >= before {
 		return CauseNotCheaper, "Can't replace with a cheaper node"
 	}
 	for i := range o.claims {

@@ -158,6 +158,15 @@ const (
 	//     changed, within 5 minutes, or 30 if it has said nothing of the pod since the Node was made.
 	//   - No pod is moved while kube-scheduler takes up no new ones.
 	Revision6
+	// Revision7:
+	//   - Replacements are of types for which limits have room beside the nodes that they replace, if there are
+	//     any; before, the largest type that they could be counted.
+	//   - Zones, and other domains of spread, in which no NodePool can make a node that a pod selects are none,
+	//     and where a spread ignores what its pod selects, all of them count.
+	//   - Required affinity follows pods that match all of its terms.
+	//   - Of static NodePools with too many nodes those go first that are not initialized. A replacement that
+	//     goes for it is no failure.
+	Revision7
 	revisionsEnd
 	// PresentRevision is what services plan by.
 	PresentRevision = revisionsEnd - 1

@@ -189,8 +189,8 @@ func (p *staticPool) headroom() int64 {
 	return resource.AmountOf(offer.ResourceNodes, q) - int64(len(p.active)) - p.replacing - p.going
 }
 
-// excess lists the claims to give up: not launched, then empty, then without a pod that must not be
-// disrupted, then those that are cheapest to move.
+// excess lists the claims to give up: not launched, then not initialized, then empty, then without a pod that
+// must not be disrupted, then those that are cheapest to move.
 func (p *staticPool) excess(s *planner.Snapshot) []staticMember {
 	n := len(p.active) - int(*p.pool.Spec.Replicas)
 	if n <= 0 {
@@ -249,13 +249,15 @@ func (m *staticMember) rank(s *planner.Snapshot) (class int, cost int64) {
 	if m.node == nil {
 		return 1, 0
 	}
-	class = 1
+	if class = 1; m.node.Initialized && s.Options.Revision >= options.Revision7 {
+		class = 2 // one that may never work goes before one that does
+	}
 	for _, p := range m.node.Pods {
 		switch {
 		case planner.DoNotDisrupt(p, s.Now).InEffect:
-			class = 3
+			class = 4
 		case p.Active() && !p.Class.DaemonSetOwned() && !p.Class.Static():
-			class = max(class, 2)
+			class = max(class, 3)
 			cost += planner.EvictionCost(p)
 		}
 	}

@@ -119,6 +119,43 @@ func affinityTerms(kind Kind, required []corev1.PodAffinityTerm, preferred []cor
 	return terms
 }
 
+// Together has each term of required affinity count just the pods that match all of them, as kube-scheduler
+// does: a pod that wants to be near app=cache and near tier=fast follows those that are both.
+func Together(terms []Term) {
+	var required []*Term
+	for i := range terms {
+		if terms[i].Kind == Affinity && !terms[i].Soft {
+			required = append(required, &terms[i])
+		}
+	}
+	if len(required) < 2 {
+		return
+	}
+	all := *required[0]
+	for _, t := range required[1:] {
+		all.narrow(t)
+	}
+	for _, t := range required {
+		t.Selector, t.Namespaces, t.AllNamespaces = all.Selector, all.Namespaces, all.AllNamespaces
+	}
+}
+
+// narrow leaves a term the pods that another one matches too.
+func (t *Term) narrow(by *Term) {
+	if reqs, selectable := by.Selector.Requirements(); selectable {
+		t.Selector = t.Selector.Add(reqs...)
+	} else {
+		t.Selector = labels.Nothing()
+	}
+	switch {
+	case by.AllNamespaces:
+	case t.AllNamespaces:
+		t.AllNamespaces, t.Namespaces = false, by.Namespaces
+	default:
+		t.Namespaces = slices.DeleteFunc(slices.Clone(t.Namespaces), func(n string) bool { return !slices.Contains(by.Namespaces, n) })
+	}
+}
+
 // withOwn adds what matchLabelKeys and mismatchLabelKeys say. The API server writes it into the selector,
 // where adding it again changes nothing; in a manifest that has not been sent to it yet, only this adds it.
 func withOwn(s labels.Selector, a *corev1.PodAffinityTerm, podLabels map[string]string) labels.Selector {

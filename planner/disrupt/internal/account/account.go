@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
@@ -126,25 +127,50 @@ func use(s *planner.Snapshot, pool string) (v resource.Vector, nodes int64) {
 	return v, nodes
 }
 
+// Left is what the limits of a NodePool leave beside its nodes, those that are being replaced included, by
+// resource; less than 0 if they are exceeded. nil if it has no limits, or is not there.
+func Left(s *planner.Snapshot, pool string) map[corev1.ResourceName]int64 {
+	np := s.World.NodePool(pool)
+	if np == nil || len(np.Spec.Limits) == 0 {
+		return nil
+	}
+	used, nodes := use(s, pool)
+	left := map[corev1.ResourceName]int64{}
+	for name, q := range np.Spec.Limits {
+		left[name] = resource.AddSaturated(resource.AmountOf(name, q), -amount(used, nodes, name))
+	}
+	return left
+}
+
+// Beside is what is left when a NodePool also has these claims, as far as they are its own.
+func Beside(left map[corev1.ResourceName]int64, pool string, claims []ledger.PlannedClaim) map[corev1.ResourceName]int64 {
+	left = maps.Clone(left)
+	for i := range claims {
+		if claims[i].NodePool == pool {
+			for name := range left {
+				left[name] = resource.AddSaturated(left[name], -amount(claims[i].Capacity, 1, name))
+			}
+		}
+	}
+	return left
+}
+
+func amount(v resource.Vector, nodes int64, name corev1.ResourceName) int64 {
+	if name == provision.ResourceNodes {
+		return nodes
+	}
+	return v.Get(name)
+}
+
 // LimitExceeded returns the NodePool whose limits the replacements would exceed while the nodes they replace
 // are still there; "" if none.
 func LimitExceeded(s *planner.Snapshot, claims []ledger.PlannedClaim) string {
 	for _, pool := range s.World.NodePools() {
-		if len(pool.Spec.Limits) == 0 || !slices.ContainsFunc(claims, func(c ledger.PlannedClaim) bool { return c.NodePool == pool.Name }) {
+		if !slices.ContainsFunc(claims, func(c ledger.PlannedClaim) bool { return c.NodePool == pool.Name }) {
 			continue
 		}
-		used, nodes := use(s, pool.Name)
-		for i := range claims {
-			if claims[i].NodePool == pool.Name {
-				used, nodes = used.Add(claims[i].Capacity), nodes+1
-			}
-		}
-		for name, q := range pool.Spec.Limits {
-			have := used.Get(name)
-			if name == provision.ResourceNodes {
-				have = nodes
-			}
-			if have > resource.AmountOf(name, q) {
+		for _, left := range Beside(Left(s, pool.Name), pool.Name, claims) {
+			if left < 0 {
 				return pool.Name
 			}
 		}

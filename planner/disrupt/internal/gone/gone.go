@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"millwright/planner"
+	"millwright/planner/claim"
 	"millwright/planner/ledger"
 )
 
@@ -40,4 +41,10 @@ func MayCome(s *planner.Snapshot, cmd *ledger.Command) bool {
 		n := s.StateNodeOfClaim(c.Claim)
 		return n == nil || n.Node == nil
 	})
+}
+
+// ScaledDown reports that a claim goes because its static NodePool is to have fewer nodes.
+func ScaledDown(s *planner.Snapshot, name string) bool {
+	c := s.Ledger.Claim(name)
+	return c != nil && c.Doomed != nil && c.Doomed.Reason == claim.ReasonScaledDown
 }

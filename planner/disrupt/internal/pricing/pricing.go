@@ -14,6 +14,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/catalog"
+	"millwright/planner/disrupt/internal/account"
 	"millwright/planner/disrupt/internal/minimum"
 	"millwright/planner/ledger"
 	"millwright/planner/options"
@@ -35,11 +36,13 @@ type Prices struct {
 	// nodes asked for; marked are the offerings without capacity, nil until asked for.
 	nodes  map[*planner.StateNode]int64
 	marked map[ledger.OfferingKey]bool
+	// left of the limits of NodePools, as far as it was asked for; nil for those without.
+	left map[string]map[corev1.ResourceName]int64
 }
 
 // New returns the prices as of a Snapshot.
 func New(s *planner.Snapshot) *Prices {
-	return &Prices{s: s, nodes: map[*planner.StateNode]int64{}}
+	return &Prices{s: s, nodes: map[*planner.StateNode]int64{}, left: map[string]map[corev1.ResourceName]int64{}}
 }
 
 // catalogOf is what EC2 offers to the claims of a node's pool.
@@ -200,9 +203,7 @@ func (p *Prices) Restrict(c *ledger.PlannedClaim, by Replaced) (cause, why strin
 		if offer == nil || worst >= by.Price {
 			continue
 		}
-		if kept = append(kept, name); best.InstanceType == "" || offer.Price < best.MicroUSDPerHour {
-			best = ledger.OfferingPrice{InstanceType: name, Zone: offer.Zone, CapacityType: offer.CapacityType, MicroUSDPerHour: offer.Price, ReservationID: offer.ReservationID}
-		}
+		kept, best = append(kept, name), cheaper(best, name, offer)
 	}
 	if len(kept) == 0 {
 		return NotCheaper, "Can't replace with a cheaper node"
@@ -231,6 +232,78 @@ func (p *Prices) spotTypes(kept []string, set requirement.Set, cat *catalog.Cata
 	n = min(n, len(kept))
 	more := sort.Search(len(kept)-n, func(i int) bool { return minimum.Unmet(set, cat, kept[:n+i]) == "" })
 	return kept[:n+more]
+}
+
+// Fit cuts the types of claims to those that the limits of their NodePools have room for while the nodes
+// that they replace are still there, and beside the claims that were started before. It returns how much
+// dearer their cheapest offerings are then, in micro USD per hour. A claim that no type fits, or too few for
+// its minValues, is left as it is.
+//
+// Claims are planned as if the nodes they replace were gone. With a limit of 12 CPUs and two nodes of 4, one
+// that replaces either of them may become a type of 8; until that node is gone there is room for 4.
+func (p *Prices) Fit(started, claims []ledger.PlannedClaim) (dearer int64) {
+	if p.s.Options.Revision < options.Revision7 {
+		return 0
+	}
+	before := slices.Clone(started)
+	for i := range claims {
+		c := &claims[i]
+		left, asked := p.left[c.NodePool]
+		if !asked {
+			left = account.Left(p.s, c.NodePool)
+			p.left[c.NodePool] = left
+		}
+		if left != nil {
+			was := c.Cheapest.MicroUSDPerHour
+			p.fit(c, account.Beside(left, c.NodePool, before))
+			dearer += c.Cheapest.MicroUSDPerHour - was
+		}
+		before = append(before, *c)
+	}
+	return dearer
+}
+
+func (p *Prices) fit(c *ledger.PlannedClaim, left map[corev1.ResourceName]int64) {
+	if fits(c.Capacity, left) {
+		return
+	}
+	set, _ := requirement.FromClaim(c.Requirements)
+	cat, closed := provision.Catalog(p.s, c.NodePool, c.NodeClassRef.Name), p.s.ClosedZones(c.NodeClassRef.Name)
+	if cat == nil {
+		return
+	}
+	var kept []string
+	var best ledger.OfferingPrice
+	for _, name := range c.InstanceTypes {
+		t := cat.Type(name)
+		if t == nil || !fits(t.Capacity, left) {
+			continue
+		}
+		if offer, _ := p.launchPrice(t, set, closed); offer != nil {
+			kept, best = append(kept, name), cheaper(best, name, offer)
+		}
+	}
+	if len(kept) > 0 && len(kept) < len(c.InstanceTypes) && minimum.Unmet(set, cat, kept) == "" {
+		Narrow(c, set, cat, kept)
+		c.Cheapest = best
+	}
+}
+
+func fits(v resource.Vector, left map[corev1.ResourceName]int64) bool {
+	for name, most := range left {
+		if name != provision.ResourceNodes && v.Get(name) > most {
+			return false
+		}
+	}
+	return true
+}
+
+// cheaper is the offering, if it costs less than the best until now.
+func cheaper(best ledger.OfferingPrice, name string, o *catalog.Offering) ledger.OfferingPrice {
+	if best.InstanceType != "" && o.Price >= best.MicroUSDPerHour {
+		return best
+	}
+	return ledger.OfferingPrice{InstanceType: name, Zone: o.Zone, CapacityType: o.CapacityType, MicroUSDPerHour: o.Price, ReservationID: o.ReservationID}
 }
 
 // Narrow leaves a claim these types and requirements.
@@ -302,9 +375,7 @@ func (p *Prices) LastingTypes(c *ledger.PlannedClaim, cat *catalog.Catalog, set 
 			}
 			continue
 		}
-		if kept = append(kept, name); best.InstanceType == "" || offer.Price < best.MicroUSDPerHour {
-			best = ledger.OfferingPrice{InstanceType: name, Zone: offer.Zone, CapacityType: offer.CapacityType, MicroUSDPerHour: offer.Price, ReservationID: offer.ReservationID}
-		}
+		kept, best = append(kept, name), cheaper(best, name, offer)
 	}
 	return kept, best, soonest
 }

@@ -214,6 +214,6 @@ func PodTerms(spec *corev1.PodSpec) []requirement.Set {
 // that effect.
 func NewCompiler(o *options.Options, volumes volume.Source, namespaces []topology.Namespace, respect, preferNoSchedule bool) *Compiler {
 	return &Compiler{
-		options: o, volumes: volumes, respect: respect, preferNoSchedule: preferNoSchedule, Classes: map[ClassKey]*Class{}, Topologies: newTopologies(namespaces),
+		options: o, volumes: volumes, respect: respect, preferNoSchedule: preferNoSchedule, Classes: map[ClassKey]*Class{}, Topologies: newTopologies(namespaces, o),
 	}
 }

@@ -7,6 +7,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"millwright/planner/bitset"
+	"millwright/planner/catalog"
+	"millwright/planner/options"
 	"millwright/planner/requirement"
 	"millwright/planner/topology"
 )
@@ -68,16 +70,24 @@ type topologies struct {
 	filterIDs  map[string]int
 	Namespaces []topology.Namespace
 	Classes    []*Class
+	// together: what matches one term of required affinity counts only if it matches all of them.
+	together bool
 }
 
-func newTopologies(namespaces []topology.Namespace) *topologies {
-	return &topologies{Space: topology.NewSpace(), Filters: make([]NodeFilter, 1), filterIDs: map[string]int{"": 0}, Namespaces: namespaces}
+func newTopologies(namespaces []topology.Namespace, o *options.Options) *topologies {
+	return &topologies{
+		Space: topology.NewSpace(), Filters: make([]NodeFilter, 1), filterIDs: map[string]int{"": 0}, Namespaces: namespaces, together: o.Revision >= options.Revision7,
+	}
 }
 
 // compile adds the groups of a class. soft says that preferences count.
 func (tp *topologies) compile(k *Class, soft bool) {
 	tp.Classes = append(tp.Classes, k)
-	for _, term := range topology.TermsOf(k.Pod.Spec, k.Pod.Labels, k.namespace, tp.Namespaces) {
+	terms := topology.TermsOf(k.Pod.Spec, k.Pod.Labels, k.namespace, tp.Namespaces)
+	if tp.together {
+		topology.Together(terms)
+	}
+	for _, term := range terms {
 		if term.Soft && !soft {
 			continue
 		}
@@ -144,6 +154,20 @@ func (f *NodeFilter) Claim(set requirement.Set, taints []corev1.Taint) bool {
 		return false
 	}
 	return f.sets == nil || slices.ContainsFunc(f.sets, func(s requirement.Set) bool { return set.CompatibleSet(s, requirement.AllKnown) })
+}
+
+// Template reports that a NodePool can make nodes that count and have a value of a key. Zones in which it has
+// none of the instance types that the pods select are no domains to kube-scheduler, which counts just the
+// domains of nodes that exist and that the pods select: if they were, they would stay empty for ever, and the
+// pods would wait for them.
+func (f *NodeFilter) Template(base requirement.Set, cat *catalog.Catalog, key, value string) bool {
+	return f.sets == nil || slices.ContainsFunc(f.sets, func(s requirement.Set) bool {
+		if !base.CompatibleSet(s, requirement.AllKnown) {
+			return false
+		}
+		set := base.Intersection(s).Intersection(requirement.NewSet(requirement.In(key, value)))
+		return !set.Impossible() && cat.MatchingSet(set).Any()
+	})
 }
 
 // Complete completes a class's constraints with what follows from all groups, once the domains are frozen.

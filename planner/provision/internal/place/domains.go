@@ -2,6 +2,7 @@ package place
 
 import (
 	"millwright/planner/bitset"
+	"millwright/planner/options"
 	"millwright/planner/provision/internal/demand"
 	"millwright/planner/topology"
 	"millwright/planner/world"
@@ -105,7 +106,7 @@ func (l *Layout) addDomains(d *topology.Domains) {
 }
 
 // podDomains are the domains that exist for a class, or in which pods count for the constraint, and that its
-// own requirements allow.
+// own requirements allow, unless the constraint ignores them.
 func (l *Layout) podDomains(k *demand.Class, c *topology.Constraint) bitset.Set {
 	d := c.Group.Domains
 	exist := l.existing(k, c)
@@ -113,8 +114,9 @@ func (l *Layout) podDomains(k *demand.Class, c *topology.Constraint) bitset.Set 
 		exist.users = append(exist.users, c)
 	}
 	m := d.NewMask()
+	anywhere := c.Kind == topology.Spread && c.Term.IgnoreAffinity && l.in.Options.Revision >= options.Revision7
 	for i := range d.Len() {
-		if (exist.mask.Has(i) || c.Group.Count(i) > 0) && demand.StrictAllows(k.Strict, d.Key, d.Name(i)) {
+		if (exist.mask.Has(i) || c.Group.Count(i) > 0) && (anywhere || demand.StrictAllows(k.Strict, d.Key, d.Name(i))) {
 			m.Add(i)
 		}
 	}
@@ -149,6 +151,7 @@ func (l *Layout) existing(k *demand.Class, c *topology.Constraint) *existing {
 	if x, ok := l.exist[key]; ok {
 		return x
 	}
+	f := &l.Compiler.Topologies.Filters[c.Group.Filter]
 	x := &existing{mask: d.NewMask(), by: make([]int32, d.Len())}
 	add := func(v string) {
 		if i := d.Index(v); i >= 0 {
@@ -161,10 +164,11 @@ func (l *Layout) existing(k *demand.Class, c *topology.Constraint) *existing {
 			continue
 		}
 		for _, v := range t.DomainValues(d.Key) {
-			add(v)
+			if l.in.Options.Revision < options.Revision7 || f.Template(t.Base, t.Catalog, d.Key, v) {
+				add(v)
+			}
 		}
 	}
-	f := &l.Compiler.Topologies.Filters[c.Group.Filter]
 	for _, b := range l.Bins {
 		for _, v := range b.Place.certain(d.Key, f) {
 			add(v)
