@@ -72,6 +72,9 @@ func newTaped(c *Cluster, s Settings, tape *Tape) *millwright {
 	if cost := s.CostPerEviction; cost != "" {
 		m.see(events.KindDisruptionPolicy, payBack(cost))
 	}
+	if s.Ban {
+		m.see(events.KindDisruptionPolicy, ban())
+	}
 	ref := &events.CatalogRef{NodeClass: workload.NodeClass, Hash: "weeks", Catalog: catalogue()}
 	if tape != nil {
 		ref = tape.catalogue(ref)
@@ -100,6 +103,13 @@ func (m *millwright) pool(capacity string) *karpv1.NodePool {
 func payBack(cost string) *mwv1alpha1.DisruptionPolicy {
 	p := &mwv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "pay-back", UID: "policy-pay-back"}}
 	p.Spec.Savings = &mwv1alpha1.Savings{PayBack: &mwv1alpha1.PayBack{CostPerEviction: cost, Horizon: &metav1.Duration{Duration: time.Hour}}}
+	return p
+}
+
+// ban is a DisruptionPolicy for all NodePools.
+func ban() *mwv1alpha1.DisruptionPolicy {
+	p := &mwv1alpha1.DisruptionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "ban", UID: "policy-ban"}}
+	p.Spec.Destination = mwv1alpha1.DestinationBan
 	return p
 }
 

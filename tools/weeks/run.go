@@ -21,6 +21,9 @@ type Settings struct {
 	// CostPerEviction, in USD as text: a DisruptionPolicy demands that what is saved in an hour is worth the
 	// evictions; "": there is none. Only without Reference.
 	CostPerEviction string
+	// Ban: a DisruptionPolicy keeps pods from being moved to nodes inside their consolidateAfter. Only
+	// without Reference, for PriceOrder does so anyway.
+	Ban bool
 	// EvictionCost is the option of that name, in micro USD. Only without Reference.
 	EvictionCost int64
 	// Patience is the option --consolidation-patience, in micro USD. Only without Reference.
@@ -33,6 +36,7 @@ type Settings struct {
 // Planes that are compared; the first is Millwright's as it comes.
 var Planes = []Settings{
 	{Name: "Millwright", ConsolidateAfter: time.Minute},
+	{Name: "Millwright, destination Ban", ConsolidateAfter: time.Minute, Ban: true},
 	{Name: "Millwright, consolidateAfter 0s"},
 	{Name: "Millwright, 0s, --consolidation-patience 0.001", Patience: 1000, SearchesEvery: loopEvery},
 	{Name: "Millwright, 0s, --consolidation-patience 0.0025", Patience: 2500, SearchesEvery: loopEvery},
