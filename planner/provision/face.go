@@ -23,6 +23,9 @@ const ResourceNodes = offer.ResourceNodes
 // PoolProblem says why a NodePool opens no claims.
 type PoolProblem = offer.PoolProblem
 
+// ProblemStatic is the reason of a PoolProblem that is no fault: a static NodePool makes nodes for no pods.
+const ProblemStatic = offer.ProblemStatic
+
 // OverlayProblem says why a NodeOverlay is not applied.
 type OverlayProblem = overlay.Problem
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 
 	yamlv3 "go.yaml.in/yaml/v3"
@@ -298,7 +299,7 @@ func hasSeveral(raw []byte) bool {
 	}
 	d := yamlv3.NewDecoder(bytes.NewReader(text))
 	var first, second yamlv3.Node
-	return d.Decode(&first) == nil && d.Decode(&second) == nil
+	return d.Decode(&first) == nil && !errors.Is(d.Decode(&second), io.EOF)
 }
 
 // KeyTwice is the first key that its mapping has already; nil if there is none.

@@ -191,6 +191,19 @@ func TestNoDocumentIsLost(t *testing.T) {
 	}
 }
 
+// A NodePool with a fault is left out of the plan, which says so in each form.
+func TestProblemsAreInTheReport(t *testing.T) {
+	bad := "apiVersion: karpenter.sh/v1\nkind: NodePool\nmetadata: {name: bad}\nspec:\n  weight: 100\n  template:\n    spec:\n" +
+		"      nodeClassRef: {group: karpenter.k8s.aws, kind: EC2NodeClass, name: default}\n      requirements: [{key: foo, operator: in, values: [a]}]\n"
+	r, err := Run(configOf(file("testdata/basic/input.yaml"), Text("bad.yaml", bad)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Problems) != 1 || r.Problems[0].Object != "NodePool bad" || !strings.Contains(r.Problems[0].Reason, "unsupported operator in") {
+		t.Errorf("problems %v", r.Problems)
+	}
+}
+
 func TestObjectsAsTheyAreWritten(t *testing.T) {
 	list, err := Objects(Text("a", poolDocument), Text("b", "apiVersion: v1\nkind: Secret\nmetadata: {name: x}\n---\n"+podYAML("p", "1")))
 	if err != nil || len(list) != 2 || list[0].GetName() != "p" || list[1].GetNamespace() != "default" {

@@ -28,7 +28,9 @@ type Report struct {
 	// Buffers are the CapacityBuffers, if their feature gate is on. Their virtual pods are among the pods of
 	// claims and nodes.
 	Buffers []Buffer `json:"buffers,omitempty"`
-	Stats   Stats    `json:"stats"`
+	// Problems are the NodePools and NodeOverlays that cannot be used as they are.
+	Problems []Problem `json:"problems,omitempty"`
+	Stats    Stats     `json:"stats"`
 
 	problems []provision.PoolProblem
 	overlays []provision.OverlayProblem
@@ -38,6 +40,24 @@ type Report struct {
 	staticWave int64
 	// asOf is when the cluster was last seen; zero for files.
 	asOf time.Time
+}
+
+// Problem of an object, as "NodePool name".
+type Problem struct {
+	Object string `json:"object"`
+	Reason string `json:"reason"`
+}
+
+func problemsOf(round provision.Round) (list []Problem) {
+	for _, p := range round.OverlayProblems {
+		list = append(list, Problem{"NodeOverlay " + p.NodeOverlay, p.Message})
+	}
+	for _, p := range round.Problems {
+		if p.Reason != provision.ProblemStatic { // that is no fault: pods are not for it
+			list = append(list, Problem{"NodePool " + p.NodePool, p.Message})
+		}
+	}
+	return list
 }
 
 // NodeClaim that would be made.
@@ -129,6 +149,7 @@ func (r *Report) Complete() bool { return len(r.Unschedulable) == 0 }
 func newReport(round provision.Round, staticWave int64, exact map[offeringKey]price, took time.Duration) *Report {
 	r := &Report{
 		NewNodeClaims: make([]NodeClaim, 0, len(round.Claims)), ExistingNodes: []ExistingNode{}, Unschedulable: []Refusal{},
+		Problems: problemsOf(round),
 		Stats:    Stats{PlanMillis: took.Milliseconds(), LowerBound: dollars(round.LowerBound)},
 		problems: round.Problems, overlays: round.OverlayProblems, price: round.PricePerHour, bound: round.LowerBound, staticWave: staticWave,
 	}
