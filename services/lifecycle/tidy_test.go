@@ -3,9 +3,12 @@ package lifecycle
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/aws/smithy-go"
 
+	karpv1 "millwright/api/karpenter/v1"
+	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/services/internal/ec2"
 	"millwright/services/lifecycle/garbage"
 	"millwright/services/lifecycle/launch"
@@ -50,5 +53,31 @@ func TestALimitOfTemplatesCollectsThemAtOnce(t *testing.T) {
 	r.run("tidied up again", func() bool { return len(templates.scarce) > times })
 	if templates.scarce[len(templates.scarce)-1] {
 		t.Error("still urgent")
+	}
+}
+
+// refusedProfiles counts how often IAM has refused to list instance profiles.
+type refusedProfiles struct{ asked int }
+
+func (p *refusedProfiles) CollectProfiles(context.Context, []*awsv1.EC2NodeClass, []*karpv1.NodeClaim) error {
+	p.asked++
+	return apiError("AccessDenied")
+}
+
+// Without rights to instance profiles launch templates are tidied up as ever, and IAM is not asked all the
+// time.
+func TestProfilesThatMayNotBeListedHoldUpNothing(t *testing.T) {
+	r := newRig(t)
+	templates, profiles := &tidied{}, &refusedProfiles{}
+	r.with(func(d *Deps) { d.Templates, d.Profiles = templates, profiles })
+	r.wait(time.Second)
+	r.now = r.now.Add(7 * time.Hour)
+	r.run("profiles asked for", func() bool { return profiles.asked > 0 })
+	r.wait(5 * time.Minute)
+	if profiles.asked != 1 {
+		t.Errorf("IAM was asked %d times in five minutes", profiles.asked)
+	}
+	if n := len(templates.scarce); n != 1 {
+		t.Errorf("templates were tidied up %d times in five minutes", n)
 	}
 }

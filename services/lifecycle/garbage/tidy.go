@@ -37,7 +37,7 @@ type Profiles interface {
 // tidying is when what was tidied up.
 type tidying struct {
 	mu sync.Mutex
-	// tidyAt is when templates were last tidied up, profilesAt when profiles were.
+	// tidyAt is when templates were last tidied up, profilesAt when that was last tried with profiles.
 	tidyAt, profilesAt time.Time
 	// areScarce: tidying templates is urgent.
 	areScarce bool
@@ -60,11 +60,9 @@ func (g *Collector) StepTidy(now time.Time) time.Time {
 		return time.Time{}
 	}
 	g.effects.Start("tidy", lane.Tidy, func(ctx context.Context) error {
-		profiles := g.tidying.profilesDue(g.started, now)
-		if err := g.tidy(ctx, g.tidying.scarce(), profiles); err != nil {
+		if err := g.tidy(ctx, g.tidying.scarce(), g.tidying.profilesDue(g.started, now)); err != nil {
 			return g.effects.PutOff("tidy", err)
 		}
-		g.tidying.tidied(g.host.Now(), profiles)
 		g.effects.Retries.Succeeded("tidy")
 		return nil
 	})
@@ -87,14 +85,18 @@ func (g *Collector) tidy(ctx context.Context, scarce, profiles bool) error {
 	if err != nil {
 		return fmt.Errorf("read ledger: %w", err)
 	}
-	var errs []error
+	var ofTemplates, ofProfiles error
 	if g.deps.Templates != nil {
-		errs = append(errs, g.deps.Templates.CollectTemplates(ctx, keep, scarce))
+		ofTemplates = g.deps.Templates.CollectTemplates(ctx, keep, scarce)
+	}
+	if ofTemplates == nil {
+		g.tidying.templatesTidied(g.host.Now())
 	}
 	if g.deps.Profiles != nil && profiles {
-		errs = append(errs, g.deps.Profiles.CollectProfiles(ctx, g.deps.Cache.NodeClasses(), g.deps.Cache.NodeClaims()))
+		ofProfiles = g.deps.Profiles.CollectProfiles(ctx, g.deps.Cache.NodeClasses(), g.deps.Cache.NodeClaims())
+		g.tidying.profilesAsked(g.host.Now())
 	}
-	return errors.Join(errs...)
+	return errors.Join(ofTemplates, ofProfiles)
 }
 
 func (t *tidying) tidyDue() time.Time {
@@ -126,11 +128,16 @@ func (t *tidying) scarce() bool {
 	return t.areScarce
 }
 
-func (t *tidying) tidied(at time.Time, profiles bool) {
+func (t *tidying) templatesTidied(at time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.tidyAt, t.areScarce = at, false
-	if profiles {
-		t.profilesAt = at
-	}
+}
+
+// profilesAsked holds profiles back until the next time, also when they could not be tidied up, as without
+// rights to IAM: what is left costs nothing, and templates must not wait for it.
+func (t *tidying) profilesAsked(at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.profilesAt = at
 }

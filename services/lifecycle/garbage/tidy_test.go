@@ -19,7 +19,7 @@ func TestTemplatesAreTidiedUpEveryFewMinutes(t *testing.T) {
 	if due := g.StepTidy(start); !due.Equal(start.Add(TidyEvery)) {
 		t.Errorf("first tidying is due at %v, want %v after the start", due, TidyEvery)
 	}
-	g.tidying.tidied(start.Add(TidyEvery), false)
+	g.tidying.templatesTidied(start.Add(TidyEvery))
 	if due := g.StepTidy(start.Add(TidyEvery)); !due.Equal(start.Add(2 * TidyEvery)) {
 		t.Errorf("next tidying is due at %v, want %v later", due, TidyEvery)
 	}
@@ -31,8 +31,8 @@ func TestProfilesAreTidiedUpEverySixHours(t *testing.T) {
 	if m.profilesDue(start, at(5)) || !m.profilesDue(start, at(6)) {
 		t.Error("the first time six hours after the start")
 	}
-	m.tidied(at(6), true)
-	m.tidied(at(7), false)
+	m.profilesAsked(at(6))
+	m.templatesTidied(at(7))
 	if m.profilesDue(start, at(11)) || !m.profilesDue(start, at(12)) {
 		t.Error("then six hours after the last time")
 	}

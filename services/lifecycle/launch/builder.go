@@ -185,7 +185,7 @@ func request(in Input, s Selection, tags map[string]string, configs []ec2types.F
 		},
 		TagSpecifications: fleetTags(tags),
 	}
-	if c := aws.ToString(in.NodeClass.Spec.Context); c != "" && !in.MinValuesBestEffort {
+	if c := aws.ToString(in.NodeClass.Spec.Context); c != "" && in.Claim.Annotations[karpv1.MinValuesRelaxedAnnotationKey] != "true" {
 		r.Context = aws.String(c)
 	}
 	switch s.kind {

@@ -23,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/ledger"
 	"millwright/services/internal/ec2"
@@ -140,6 +141,27 @@ func TestLaunchTemplatesGolden(t *testing.T) {
 }
 
 // The rules: ec2 §4.5.
+// Only where minimums were given up is the class's context left out, whatever the policy.
+func TestContextStaysUnlessMinimumsAreRelaxed(t *testing.T) {
+	nc := readyClass("AL2023")
+	nc.Spec.Context = ptr("ctx-1")
+	for relaxed, want := range map[string]string{"": "ctx-1", "false": "ctx-1", "true": ""} {
+		c := claim(capacityTypes("on-demand"))
+		if relaxed != "" {
+			c.Annotations = map[string]string{karpv1.MinValuesRelaxedAnnotationKey: relaxed}
+		}
+		in := input(nc, c, m5large)
+		in.MinValuesBestEffort = true
+		built, err := newBench(t).Build(t.Context(), in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := aws.ToString(built.request(Order{}, nil).Context); got != want {
+			t.Errorf("relaxed %q: context %q, want %q", relaxed, got, want)
+		}
+	}
+}
+
 func TestBuild(t *testing.T) {
 	b := newBench(t)
 	nc := readyClass("AL2023")
