@@ -198,7 +198,7 @@ func (m *memory) forgetStrangers() {
 		if _, ours := m.objects[objectKey{events.KindInstanceState, key.instance}]; ours {
 			continue
 		}
-		if now.Sub(n.since) > strangerMemory {
+		if now.Sub(n.since).Abs() > strangerMemory { // or the clock was set back since
 			delete(m.notices, key)
 			continue
 		}
