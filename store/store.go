@@ -15,6 +15,9 @@ var (
 	ErrFenced = errors.New("lease lost")
 	// ErrTooLarge: the draft exceeds MaxRecordBytes even with its payload as a blob.
 	ErrTooLarge = errors.New("record too large")
+	// ErrRefused: the database takes no writes, as etcd at its quota; the draft certainly is not stored.
+	// Reads may work.
+	ErrRefused = errors.New("write refused")
 	// ErrCompacted: the sequence asked for is no longer in the live log.
 	ErrCompacted = errors.New("sequence compacted")
 	// ErrNotFound: no such record or blob.

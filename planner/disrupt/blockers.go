@@ -7,6 +7,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/disrupt/internal/account"
+	"millwright/planner/disrupt/internal/order"
 	"millwright/planner/disrupt/internal/policy"
 	"millwright/planner/ledger"
 	"millwright/planner/world"
@@ -87,7 +88,7 @@ func Blockers(s *planner.Snapshot, n *planner.StateNode) (list []*Blocked) {
 // ReasonFor is what a node would go for.
 func ReasonFor(n *planner.StateNode) karpv1.DisruptionReason {
 	switch {
-	case driftOf(n) != nil:
+	case order.Drifted(n) != nil:
 		return karpv1.DisruptionReasonDrifted
 	case len(reschedulable(n)) == 0:
 		return karpv1.DisruptionReasonEmpty

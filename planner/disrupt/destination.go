@@ -6,12 +6,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"millwright/planner"
+	"millwright/planner/disrupt/internal/order"
 	"millwright/planner/disrupt/internal/policy"
 	"millwright/planner/disrupt/quiet"
 )
 
 // isDrifted: no pod is moved to a node that goes next, if there is another.
-func isDrifted(n *planner.StateNode) bool { return driftOf(n) != nil }
+func isDrifted(n *planner.StateNode) bool { return order.Drifted(n) != nil }
 
 // banned reports that a DisruptionPolicy keeps consolidation from moving pods to a node, for it is to run
 // empty, or is inside its consolidateAfter (reference: disruption §4.1).

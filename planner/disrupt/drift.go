@@ -7,23 +7,15 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/disrupt/internal/account"
+	"millwright/planner/disrupt/internal/order"
 )
 
-// drift replaces drifted nodes of dynamic NodePools, those without pods first, then by the time at which they
-// drifted. Each goes by a command of its own, so that one that fails takes none of the others with it, and
-// all that may go goes in one pass.
+// drift replaces drifted nodes of dynamic NodePools, in the order of order.SortDrifted. Each goes by a
+// command of its own, so that one that fails takes none of the others with it, and all that may go goes in
+// one pass.
 func (p *pass) drift() []*planner.Decision {
 	nodes := p.byPools(p.drifted)
-	slices.SortStableFunc(nodes, func(a, b *planner.StateNode) int {
-		ea, eb := len(reschedulable(a)) == 0, len(reschedulable(b)) == 0
-		if ea != eb {
-			if ea {
-				return -1
-			}
-			return 1
-		}
-		return compareDrift(a, b)
-	})
+	order.SortDrifted(p.s, nodes)
 	nodes, next := inTurn(p, nodes, p.from.Drift)
 	for _, n := range nodes {
 		if len(p.started.list) >= p.commandsMax {

@@ -7,6 +7,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/planner"
+	"millwright/planner/disrupt/internal/order"
 	"millwright/planner/disrupt/internal/policy"
 	"millwright/planner/drain"
 	"millwright/planner/ledger"
@@ -238,7 +239,7 @@ func (p *pass) examine(n *planner.StateNode) {
 
 // choose finds the method that may take a node; if none may, it says why.
 func (p *pass) choose(n *planner.StateNode, r *NodeReport) *Blocked {
-	drifted := driftOf(n)
+	drifted := order.Drifted(n)
 	pool := p.s.World.NodePool(n.NodePool)
 	if drifted != nil && pool != nil {
 		r.Drifted = drifted.Reason

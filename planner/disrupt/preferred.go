@@ -9,6 +9,7 @@ import (
 	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/planner"
 	"millwright/planner/disrupt/internal/minimum"
+	"millwright/planner/disrupt/internal/order"
 	"millwright/planner/disrupt/internal/payback"
 	"millwright/planner/disrupt/internal/policy"
 	"millwright/planner/disrupt/internal/preference"
@@ -56,7 +57,7 @@ func (c *candidates) isFallback(n *planner.StateNode) bool {
 // returnBlock says what keeps a node from being tried; nil if nothing does.
 func (c *candidates) returnBlock(n *planner.StateNode) *Blocked {
 	r := c.returnRule(n.NodePool)
-	if !c.isFallback(n) || len(reschedulable(n)) == 0 || driftOf(n) != nil || !n.Ready() {
+	if !c.isFallback(n) || len(reschedulable(n)) == 0 || order.Drifted(n) != nil || !n.Ready() {
 		return &Blocked{Cause: CauseNotPreferred}
 	}
 	if b := c.node(n, ""); b != nil {

@@ -8,6 +8,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/disrupt/internal/account"
+	"millwright/planner/disrupt/internal/order"
 	"millwright/planner/disrupt/internal/packing"
 	"millwright/planner/disrupt/internal/policy"
 	"millwright/planner/disrupt/internal/pricing"
@@ -57,7 +58,7 @@ func (p *pass) replacements(k *packing.Model) *planner.Decision {
 		choices = append(choices, *c)
 	}
 	p.report.Next.Consolidation = next
-	if best := bestChoice(append(choices, p.inParts(k, groups)...)); best != nil {
+	if best := p.bestChoice(append(choices, p.inParts(k, groups)...)); best != nil {
 		return p.replace(best, rejected)
 	}
 	return nil
@@ -130,10 +131,12 @@ func (p *pass) replace(best *choice, rejected []Rejected) *planner.Decision {
 	return p.decision(started, p.explain(started, x))
 }
 
-// bestChoice saves most; among those that save nearly as much, a tenth less, it moves the fewest pods.
-func bestChoice(choices []choice) *choice {
-	if len(choices) == 0 {
-		return nil
+// bestChoice saves most; among those that save nearly as much, a tenth less, it moves the fewest pods. What
+// failed before comes last.
+func (p *pass) bestChoice(choices []choice) *choice {
+	failed := func(c choice) bool { return order.AnyFailed(p.s, c.nodes) }
+	if slices.ContainsFunc(choices, func(c choice) bool { return !failed(c) }) {
+		choices = slices.DeleteFunc(choices, failed)
 	}
 	most := int64(0)
 	for i := range choices {

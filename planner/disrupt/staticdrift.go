@@ -1,16 +1,12 @@
 package disrupt
 
 import (
-	"cmp"
 	"slices"
-
-	"millwright/planner/condition"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/disrupt/internal/account"
+	"millwright/planner/disrupt/internal/order"
 	"millwright/planner/ledger"
 	"millwright/planner/provision"
 )
@@ -20,7 +16,7 @@ import (
 // says how many nodes there are.
 func (p *pass) staticDrift() []*planner.Decision {
 	for _, pool := range p.s.World.NodePools() {
-		nodes := slices.SortedFunc(slices.Values(p.static[pool.Name]), compareDrift)
+		nodes := slices.SortedFunc(slices.Values(p.static[pool.Name]), order.ByDrift)
 		for i, n := range nodes {
 			if len(p.started.list) >= p.commandsMax {
 				return p.started.list
@@ -50,20 +46,4 @@ func (p *pass) staticCommand(pool *karpv1.NodePool, n *planner.StateNode) (start
 	}
 	return account.WithPrices(p.s, &ledger.CommandStarted{Reason: karpv1.DisruptionReasonDrifted, Method: MethodStaticDrift,
 		Candidates: []ledger.Candidate{p.candidate(n)}, Replacements: []ledger.PlannedClaim{*replacement}}), false
-}
-
-// compareDrift orders nodes by the time at which they drifted, then by name.
-func compareDrift(a, b *planner.StateNode) int {
-	return cmp.Or(driftOf(a).LastTransitionTime.Compare(driftOf(b).LastTransitionTime.Time), cmp.Compare(a.Name, b.Name))
-}
-
-// driftOf is the condition Drifted of a node's claim if it is True; nil otherwise.
-func driftOf(n *planner.StateNode) *metav1.Condition {
-	if n.Claim == nil {
-		return nil
-	}
-	if c := condition.Get(n.Claim.Status.Conditions, karpv1.ConditionTypeDrifted); c != nil && c.Status == "True" {
-		return c
-	}
-	return nil
 }

@@ -11,6 +11,7 @@ import (
 	mwv1alpha1 "millwright/api/millwright/v1alpha1"
 	"millwright/planner"
 	"millwright/planner/disrupt/internal/account"
+	"millwright/planner/disrupt/internal/order"
 	"millwright/planner/disrupt/internal/texts"
 	"millwright/planner/ledger"
 	"millwright/planner/provision"
@@ -105,7 +106,7 @@ func (v *validation) node(n *planner.StateNode) string {
 	case v.cmd.Started.Method == MethodStaticDrift && pool.Spec.Replicas == nil:
 		return "its NodePool is not static any more"
 	case v.cmd.Started.Reason == karpv1.DisruptionReasonDrifted:
-		if driftOf(n) == nil {
+		if order.Drifted(n) == nil {
 			return "has not drifted any more"
 		}
 		return ""

@@ -6,6 +6,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/cadence"
+	"millwright/planner/disrupt/internal/order"
 	"millwright/planner/disrupt/internal/policy"
 	"millwright/planner/ledger"
 )
@@ -82,7 +83,7 @@ func (c *candidates) inWave(started *ledger.CommandStarted) {
 		return
 	}
 	if n := c.s.StateNode(started.Candidates[0].Node); n != nil && c.s.Options.PayBackHistory {
-		d := driftOf(n)
+		d := order.Drifted(n)
 		started.Rollout = d != nil && cadence.IsOfRollout(d.Reason)
 	}
 	if w := c.waveOf(pool); w != nil {

@@ -191,7 +191,7 @@ func (c *checkpointWriter) claims() error {
 		r.CommandId, r.NodePool, r.State, r.Uid, r.Attempt = x.CommandID, x.NodePool, string(x.State), string(x.UID), int64(x.Attempt)
 		r.Open, r.Failed, r.OpenSeq, r.OpenedAt = payload(c, x.Open), payload(c, x.Failed), x.OpenSeq, stamp(x.OpenedAt)
 		r.Instance, r.Node, r.RegisteredAt, r.Doomed = payload(c, x.Instance), x.Node, stamp(x.RegisteredAt), payload(c, x.Doomed)
-		r.TakenBy, r.RolledOut, r.Returned, r.Inherited, r.Terminated, r.Capacity = x.TakenBy, x.RolledOut, x.Returned, x.Inherited, x.Terminated, amounts(x.Capacity)
+		r.TakenBy, r.RolledOut, r.KeptAt, r.Returned, r.Inherited, r.Terminated, r.Capacity = x.TakenBy, x.RolledOut, stamp(x.KeptAt), x.Returned, x.Inherited, x.Terminated, amounts(x.Capacity)
 		if err := c.row(256 + len(r.Planned) + len(r.Open) + len(r.Instance)); err != nil {
 			return err
 		}

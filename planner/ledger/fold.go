@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"millwright/planner/intern"
+	"millwright/planner/ledger/failing"
 	"millwright/planner/memory"
 	"millwright/planner/options"
 )
@@ -182,10 +183,13 @@ func (l *Ledger) foldCommandRolledBack(e Entry, p *CommandRolledBack) {
 	if cmd := l.Command(p.ID); cmd != nil {
 		if len(p.Failing) > 0 {
 			l.failing = maps.Clone(l.failing)
-			maps.DeleteFunc(l.failing, func(_ string, f Failing) bool { return e.Time.After(f.Until.Add(failingMemory)) })
+			maps.DeleteFunc(l.failing, func(_ string, f failing.Count) bool { return f.Forgotten(e.Time) })
 		}
 		for _, pool := range p.Failing {
-			l.failing = with(l.failing, pool, l.failing[pool].failedAgain(cmd.At, e.Time))
+			l.failing = with(l.failing, pool, l.failing[pool].Again(cmd.At, e.Time))
+		}
+		if len(p.Failing) > 0 && l.PlanningOptions().Revision >= options.Revision8 {
+			l.keep(e, cmd.Started.Candidates)
 		}
 	}
 	if cmd := l.Command(p.ID); cmd != nil && cmd.State == CommandStartedState {
@@ -203,6 +207,15 @@ func (l *Ledger) foldCommandRolledBack(e Entry, p *CommandRolledBack) {
 		case c.Doomed == nil:
 			c = l.editClaim(u.Claim)
 			c.Doomed = &ClaimDoomed{Claim: u.Claim, UID: c.UID, Reason: u.Reason}
+		}
+	}
+}
+
+// keep notes that these nodes stay since their replacements failed.
+func (l *Ledger) keep(e Entry, candidates []Candidate) {
+	for _, x := range candidates {
+		if c := l.Claim(x.Claim); c != nil && (c.UID == "" || c.UID == x.ClaimUID) {
+			l.editClaim(x.Claim).KeptAt = e.Time
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"millwright/planner/cadence"
+	"millwright/planner/ledger/failing"
 	"millwright/planner/ledger/names"
 	"millwright/planner/memory"
 	"millwright/planner/options"
@@ -77,7 +78,7 @@ type state struct {
 	// adopted logs by id.
 	adopted map[string]bool
 	// failing are the NodePools whose last replacement failed, by name.
-	failing map[string]Failing
+	failing map[string]failing.Count
 	// rollouts of drifted nodes in waves, by NodePool; at most rolloutsMax.
 	rollouts map[string]Rollout
 	// returns of NodePools to what is preferred that EC2 took back, by name; at most returnsMax.

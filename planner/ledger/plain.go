@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	"millwright/planner/ledger/failing"
 	"millwright/planner/version"
 )
 
@@ -33,7 +34,7 @@ type plainState struct {
 	Positions    map[string]uint64              `json:"positions,omitempty"`
 	Shadow       map[string]string              `json:"shadow,omitempty"`
 	Adopted      map[string]bool                `json:"adopted,omitempty"`
-	Failing      map[string]Failing             `json:"failing,omitempty"`
+	Failing      map[string]failing.Count       `json:"failing,omitempty"`
 	Control      *ControlChanged                `json:"control,omitempty"`
 	ControlSeq   uint64                         `json:"controlSeq,omitempty"`
 	ControlAt    time.Time                      `json:"controlAt,omitzero"`

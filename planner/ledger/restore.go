@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"millwright/planner/intern"
+	"millwright/planner/ledger/failing"
 	"millwright/planner/memory"
 	"millwright/planner/parts"
 	"millwright/planner/resource"
@@ -142,7 +143,7 @@ func (c *checkpointReader) head(h *wire.LedgerHead) error {
 		l.adopted = with(l.adopted, id, true)
 	}
 	for _, f := range h.Failing {
-		l.failing = with(l.failing, f.NodePool, Failing{Failures: int(f.Failures), Until: timeOf(f.Until)})
+		l.failing = with(l.failing, f.NodePool, failing.Count{Failures: int(f.Failures), Until: timeOf(f.Until)})
 	}
 	for _, w := range h.Rollouts {
 		r := Rollout{Target: w.Target, Replaced: int(w.Replaced), At: timeOf(w.At)}
@@ -188,7 +189,7 @@ func (c *checkpointReader) claim(r *wire.Claim) error {
 	x := &Claim{
 		Name: r.Name, PlannedSeq: r.PlannedSeq, WidenedSeq: r.WidenedSeq, CommandID: r.CommandId, NodePool: intern.String(r.NodePool),
 		State: ClaimState(intern.String(r.State)), UID: types.UID(r.Uid), Attempt: int(r.Attempt), OpenSeq: r.OpenSeq, OpenedAt: timeOf(r.OpenedAt),
-		Node: r.Node, RegisteredAt: timeOf(r.RegisteredAt), TakenBy: r.TakenBy, RolledOut: r.RolledOut, Returned: r.Returned, Inherited: r.Inherited, Terminated: r.Terminated,
+		Node: r.Node, RegisteredAt: timeOf(r.RegisteredAt), TakenBy: r.TakenBy, RolledOut: r.RolledOut, KeptAt: timeOf(r.KeptAt), Returned: r.Returned, Inherited: r.Inherited, Terminated: r.Terminated,
 		Capacity: vectorOf(r.Capacity),
 	}
 	for _, e := range r.Earlier {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"millwright/planner/cadence"
+	"millwright/planner/ledger/failing"
 	"millwright/planner/memory"
 )
 
@@ -16,7 +17,7 @@ func TestTheCheckpointHoldsAllOfTheState(t *testing.T) {
 	held := strings.Fields("logID cluster seq lastTime optionsSeq options backoff modes claims commands drains proposals evictions offerings subnets reservations " +
 		"verdicts aggregates positions shadow adopted failing rollouts returns drainOuts drifts memory control controlSeq controlAt")
 	claim := strings.Fields("Name Planned PlannedSeq WidenedSeq Earlier CommandID NodePool State UID Attempt Open Failed OpenSeq OpenedAt Instance " +
-		"Node RegisteredAt Doomed TakenBy RolledOut Returned Inherited Terminated Capacity")
+		"Node RegisteredAt Doomed TakenBy RolledOut KeptAt Returned Inherited Terminated Capacity")
 	for _, c := range []struct {
 		of   reflect.Type
 		held []string
@@ -32,7 +33,7 @@ func TestTheCheckpointHoldsAllOfTheState(t *testing.T) {
 		{reflect.TypeFor[UnavailableOffering](), strings.Fields("Until Failures Code Seq")},
 		{reflect.TypeFor[reservation](), strings.Fields("Changes Full")},
 		{reflect.TypeFor[PodRef](), strings.Fields("UID Namespace Name")},
-		{reflect.TypeFor[Failing](), strings.Fields("Failures Until")},
+		{reflect.TypeFor[failing.Count](), strings.Fields("Failures Until")},
 		{reflect.TypeFor[LostReturns](), strings.Fields("Times At")},
 		{reflect.TypeFor[Surge](), strings.Fields("Seq At Deployment Until")},
 		{reflect.TypeFor[DrainOut](), strings.Fields("Seq At Claim ClaimUID NodePool Policy Ended")},

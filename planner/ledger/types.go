@@ -55,6 +55,9 @@ type Claim struct {
 	TakenBy string `json:"TakenBy,omitempty"`
 	// RolledOut: a command of a wave has replaced it, whatever doomed it. With the option WavesAwaitDoomed.
 	RolledOut bool `json:"RolledOut,omitempty"`
+	// KeptAt is when a command that was to replace it last failed for its replacements; zero if none did.
+	// Since Revision8.
+	KeptAt time.Time `json:"KeptAt,omitzero"`
 	// Returned: a command with reason PreferredAvailable has made it, and succeeded.
 	Returned bool `json:"Returned,omitempty"`
 	// Inherited: adopted without an instance from another controller, which may have launched one. Never
@@ -186,32 +189,4 @@ func (v *Verdict) ExcludedAt(now time.Time) []ExcludedNode {
 		}
 	}
 	return list
-}
-
-// Failing counts the commands in a row whose replacements of a NodePool failed.
-type Failing struct {
-	Failures int       `json:"failures"`
-	Until    time.Time `json:"until"`
-}
-
-// A NodePool whose replacement failed is left alone for failingFirst, doubled with each failure in a row up
-// to failingMost.
-const (
-	failingFirst = time.Minute
-	failingMost  = 10 * time.Minute
-	// failingMemory is how long failures count after the last wait was over; the NodePool may be gone.
-	failingMemory = 24 * time.Hour
-)
-
-// failedAgain is the state after one more failure. A failure of a command that was started before the last
-// one ended says nothing new.
-func (f Failing) failedAgain(started, now time.Time) Failing {
-	if f.Failures > 0 && started.Before(f.Until) {
-		return f
-	}
-	wait := failingFirst
-	for range min(f.Failures, 10) {
-		wait = min(2*wait, failingMost)
-	}
-	return Failing{Failures: f.Failures + 1, Until: now.UTC().Add(wait)}
 }

@@ -167,6 +167,9 @@ const (
 	//   - Of static NodePools with too many nodes those go first that are not initialized. A replacement that
 	//     goes for it is no failure.
 	Revision7
+	// Revision8:
+	//   - A node whose replacement failed is replaced after all whose replacements did not.
+	Revision8
 	revisionsEnd
 	// PresentRevision is what services plan by.
 	PresentRevision = revisionsEnd - 1

@@ -924,6 +924,7 @@ type Claim struct {
 	Capacity      []*Amount              `protobuf:"bytes,22,rep,name=capacity" json:"capacity,omitempty"`
 	Returned      bool                   `protobuf:"varint,23,opt,name=returned" json:"returned,omitempty"`
 	RolledOut     bool                   `protobuf:"varint,24,opt,name=rolled_out,json=rolledOut" json:"rolled_out,omitempty"`
+	KeptAt        *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=kept_at,json=keptAt" json:"kept_at,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1124,6 +1125,13 @@ func (x *Claim) GetRolledOut() bool {
 		return x.RolledOut
 	}
 	return false
+}
+
+func (x *Claim) GetKeptAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.KeptAt
+	}
+	return nil
 }
 
 type EarlierContent struct {
@@ -2083,7 +2091,7 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
 	"\x04pods\x18\x04 \x01(\x03R\x04pods\x12\x16\n" +
 	"\x06owners\x18\x05 \x03(\tR\x06owners\x12\x0e\n" +
-	"\x02to\x18\x06 \x03(\tR\x02to\"\x94\x06\n" +
+	"\x02to\x18\x06 \x03(\tR\x02to\"\xc9\x06\n" +
 	"\x05Claim\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aplanned\x18\x02 \x01(\fR\aplanned\x12\x1f\n" +
@@ -2115,7 +2123,8 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\bcapacity\x18\x16 \x03(\v2 .millwright.checkpoint.v1.AmountR\bcapacity\x12\x1a\n" +
 	"\breturned\x18\x17 \x01(\bR\breturned\x12\x1d\n" +
 	"\n" +
-	"rolled_out\x18\x18 \x01(\bR\trolledOut\"<\n" +
+	"rolled_out\x18\x18 \x01(\bR\trolledOut\x123\n" +
+	"\akept_at\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\x06keptAt\"<\n" +
 	"\x0eEarlierContent\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x18\n" +
 	"\aplanned\x18\x02 \x01(\fR\aplanned\"\x87\x01\n" +
@@ -2259,24 +2268,25 @@ var file_checkpoint_ledger_proto_depIdxs = []int32{
 	24, // 30: millwright.checkpoint.v1.Claim.opened_at:type_name -> google.protobuf.Timestamp
 	24, // 31: millwright.checkpoint.v1.Claim.registered_at:type_name -> google.protobuf.Timestamp
 	25, // 32: millwright.checkpoint.v1.Claim.capacity:type_name -> millwright.checkpoint.v1.Amount
-	24, // 33: millwright.checkpoint.v1.Command.at:type_name -> google.protobuf.Timestamp
-	24, // 34: millwright.checkpoint.v1.Drain.at:type_name -> google.protobuf.Timestamp
-	13, // 35: millwright.checkpoint.v1.Drain.surges:type_name -> millwright.checkpoint.v1.Surge
-	24, // 36: millwright.checkpoint.v1.Surge.at:type_name -> google.protobuf.Timestamp
-	24, // 37: millwright.checkpoint.v1.Surge.until:type_name -> google.protobuf.Timestamp
-	24, // 38: millwright.checkpoint.v1.UnavailableOffering.until:type_name -> google.protobuf.Timestamp
-	24, // 39: millwright.checkpoint.v1.UnavailableSubnet.until:type_name -> google.protobuf.Timestamp
-	17, // 40: millwright.checkpoint.v1.Reservation.changes:type_name -> millwright.checkpoint.v1.ReservationChange
-	24, // 41: millwright.checkpoint.v1.Reservation.full:type_name -> google.protobuf.Timestamp
-	24, // 42: millwright.checkpoint.v1.ReservationChange.at:type_name -> google.protobuf.Timestamp
-	24, // 43: millwright.checkpoint.v1.Verdict.since:type_name -> google.protobuf.Timestamp
-	19, // 44: millwright.checkpoint.v1.Verdict.excluded:type_name -> millwright.checkpoint.v1.ExcludedNode
-	24, // 45: millwright.checkpoint.v1.ExcludedNode.until:type_name -> google.protobuf.Timestamp
-	46, // [46:46] is the sub-list for method output_type
-	46, // [46:46] is the sub-list for method input_type
-	46, // [46:46] is the sub-list for extension type_name
-	46, // [46:46] is the sub-list for extension extendee
-	0,  // [0:46] is the sub-list for field type_name
+	24, // 33: millwright.checkpoint.v1.Claim.kept_at:type_name -> google.protobuf.Timestamp
+	24, // 34: millwright.checkpoint.v1.Command.at:type_name -> google.protobuf.Timestamp
+	24, // 35: millwright.checkpoint.v1.Drain.at:type_name -> google.protobuf.Timestamp
+	13, // 36: millwright.checkpoint.v1.Drain.surges:type_name -> millwright.checkpoint.v1.Surge
+	24, // 37: millwright.checkpoint.v1.Surge.at:type_name -> google.protobuf.Timestamp
+	24, // 38: millwright.checkpoint.v1.Surge.until:type_name -> google.protobuf.Timestamp
+	24, // 39: millwright.checkpoint.v1.UnavailableOffering.until:type_name -> google.protobuf.Timestamp
+	24, // 40: millwright.checkpoint.v1.UnavailableSubnet.until:type_name -> google.protobuf.Timestamp
+	17, // 41: millwright.checkpoint.v1.Reservation.changes:type_name -> millwright.checkpoint.v1.ReservationChange
+	24, // 42: millwright.checkpoint.v1.Reservation.full:type_name -> google.protobuf.Timestamp
+	24, // 43: millwright.checkpoint.v1.ReservationChange.at:type_name -> google.protobuf.Timestamp
+	24, // 44: millwright.checkpoint.v1.Verdict.since:type_name -> google.protobuf.Timestamp
+	19, // 45: millwright.checkpoint.v1.Verdict.excluded:type_name -> millwright.checkpoint.v1.ExcludedNode
+	24, // 46: millwright.checkpoint.v1.ExcludedNode.until:type_name -> google.protobuf.Timestamp
+	47, // [47:47] is the sub-list for method output_type
+	47, // [47:47] is the sub-list for method input_type
+	47, // [47:47] is the sub-list for extension type_name
+	47, // [47:47] is the sub-list for extension extendee
+	0,  // [0:47] is the sub-list for field type_name
 }
 
 func init() { file_checkpoint_ledger_proto_init() }

@@ -67,7 +67,7 @@ func (p *process) Ledger(fn func(*ledger.Ledger) error) error {
 
 func (p *process) ownFolded() error {
 	switch {
-	case p.uncertain > 0:
+	case p.uncertain > 0 && !p.shut:
 		return fmt.Errorf("%w: it is not known whether an append was stored", service.ErrNotReady)
 	case p.ledger.Seq() < p.ownSeq:
 		return fmt.Errorf("%w: own record %d is not folded yet", service.ErrNotReady, p.ownSeq)
@@ -138,6 +138,9 @@ func (p *process) append(ctx context.Context, draft store.Draft, stored func(sto
 			err = fmt.Errorf("others were faster: %w", store.ErrConflict)
 			return
 		}
+		if err = p.sim.starved.refusal(p.sim, "append "); err != nil {
+			return
+		}
 		if rec, err = p.sim.store(draft); err != nil {
 			return
 		}
@@ -158,6 +161,9 @@ func (p *process) append(ctx context.Context, draft store.Draft, stored func(sto
 	case errors.Is(err, store.ErrFenced):
 		p.cancel(store.ErrFenced)
 		p.after(0, p.depose)
+		return rec, fmt.Errorf("append %s: %w", kind, err)
+	case errors.Is(err, store.ErrRefused):
+		p.awaitWrites()
 		return rec, fmt.Errorf("append %s: %w", kind, err)
 	case err != nil:
 		return rec, fmt.Errorf("append %s: %w", kind, err)
@@ -180,12 +186,30 @@ func (s *Sim) store(draft store.Draft) (store.Record, error) {
 // stored; until then there are no Snapshots.
 func (p *process) lookUp() {
 	p.uncertain++
-	p.after(p.sim.Millis(10, 1500), p.moveHead)
+	p.moveHeadSoon(func() { p.uncertain-- })
 }
 
-func (p *process) moveHead() {
+// awaitWrites counts the log as away until it takes records again.
+func (p *process) awaitWrites() {
+	if !p.shut {
+		p.shut = true
+		p.moveHeadSoon(func() { p.shut = false })
+	}
+}
+
+// moveHeadSoon moves the head of the log as soon as that can be done.
+func (p *process) moveHeadSoon(moved func()) {
+	p.after(p.sim.Millis(10, 1500), func() { p.moveHead(moved) })
+}
+
+func (p *process) moveHead(moved func()) {
 	if away := p.sim.away[toLog].Sub(p.sim.Clock.Now()); away > 0 {
-		p.after(away, p.moveHead)
+		p.after(away, func() { p.moveHead(moved) })
+		return
+	}
+	if p.sim.starved.refusal(p.sim, "append ") != nil {
+		p.awaitWrites()
+		p.moveHeadSoon(moved)
 		return
 	}
 	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: ledger.KindModeChanged, Payload: &ledger.ModeChanged{Service: p.name, Mode: p.mode}})
@@ -201,7 +225,7 @@ func (p *process) moveHead() {
 		return
 	}
 	p.sim.stored(p, rec)
-	p.uncertain--
+	moved()
 	p.ownSeq = max(p.ownSeq, rec.Seq)
 	p.foldLog(rec.Seq)
 	p.poke()

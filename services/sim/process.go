@@ -81,7 +81,9 @@ type process struct {
 	stopLag time.Duration
 
 	uncertain int
-	ownSeq    uint64
+	// shut: the log refused an append, and has stored none since.
+	shut   bool
+	ownSeq uint64
 }
 
 func (p *process) String() string { return fmt.Sprintf("%s/%d", p.name, p.number) }

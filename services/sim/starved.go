@@ -2,6 +2,7 @@ package sim
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"millwright/services/sim/cloud"
+	"millwright/store"
 )
 
 // starvation is one kind of call that is refused for a while, as all other calls go on: with a priority level
@@ -25,10 +27,11 @@ type starvation struct {
 	until time.Time
 }
 
-// starvations that happen independently, and kube-scheduler, which stands still for a while.
+// starvations that happen independently: API server, EC2, and the log, which takes no records for a while, as
+// etcd at its quota. And kube-scheduler, which stands still for a while.
 type starvations struct {
-	busy, denied, throttled, unauthorized starvation
-	scheduler                             *rand.Rand
+	busy, denied, throttled, unauthorized, full starvation
+	scheduler                                   *rand.Rand
 }
 
 var (
@@ -47,6 +50,9 @@ func newStarvations() starvations {
 		}},
 		throttled:    starvation{number: 0x7468726f, kinds: kindsOfEC2, why: cloud.Throttled},
 		unauthorized: starvation{number: 0x756e6175, kinds: kindsOfEC2, why: cloud.Unauthorized},
+		full: starvation{number: 0x66756c6c, kinds: []string{"append "}, why: func(string) error {
+			return fmt.Errorf("at its quota: %w", store.ErrRefused)
+		}},
 	}
 }
 
@@ -56,6 +62,7 @@ func (x *starvations) nowAndThen(s *Sim) {
 	x.denied.nowAndThen(s, s.Faults.Denied)
 	x.throttled.nowAndThen(s, s.Faults.EC2Starved)
 	x.unauthorized.nowAndThen(s, s.Faults.EC2Denied)
+	x.full.nowAndThen(s, s.Faults.LogFull)
 	if s.Faults.SchedulerAway == 0 {
 		return
 	}
@@ -70,7 +77,7 @@ func (x *starvations) nowAndThen(s *Sim) {
 
 // refusal of a call that arrives now; nil if it is not refused.
 func (x *starvations) refusal(s *Sim, call string) error {
-	for _, one := range []*starvation{&x.busy, &x.denied, &x.throttled, &x.unauthorized} {
+	for _, one := range []*starvation{&x.busy, &x.denied, &x.throttled, &x.unauthorized, &x.full} {
 		if s.Calmed.IsZero() && s.Clock.Now().Before(one.until) && strings.HasPrefix(call, one.kind) {
 			return one.why(call)
 		}

@@ -64,7 +64,7 @@ func (p *process) Stop() ledger.Stop {
 	return stop
 }
 
-// LogAway: nobody has read the switch for longer than a view of it is trusted.
+// LogAway: nobody has read the switch for longer than a view of it is trusted, or the log takes no records.
 func (p *process) LogAway() bool {
-	return p.sim.isAway(toLog) && p.sim.Clock.Now().Sub(p.sim.logAwaySince) > stage.StopLag
+	return p.shut || p.sim.isAway(toLog) && p.sim.Clock.Now().Sub(p.sim.logAwaySince) > stage.StopLag
 }

@@ -595,6 +595,26 @@ func TestAForcefulDrainGoesOnWhileTheLogIsAway(t *testing.T) {
 	})
 }
 
+// At its quota etcd refuses to write and goes on answering, to leaders that keep their leases.
+func TestAForcefulDrainGoesOnWhileTheLogTakesNoRecords(t *testing.T) {
+	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
+		r.Kube.Put(bound("a"))
+		r.Kube.Fail["patch n"] = errors.New("api server away") // holds the drain before its first eviction
+		r.Settle(s, 3*time.Second)
+		delete(r.Kube.Fail, "patch n")
+		r.LogFull(true)
+		r.Settle(s, 30*time.Second)
+		if r.Kube.GetPod("default/a") != nil {
+			t.Errorf("calls %q, records %v", r.Kube.Calls, r.Kinds())
+		}
+		r.LogFull(false)
+		r.Settle(s, 5*time.Second)
+		if !drained(r) {
+			t.Error("what was drained is not recorded afterwards")
+		}
+	})
+}
+
 func TestADrainOfACommandWaitsWhileTheLogIsAway(t *testing.T) {
 	run(t, ledger.ModeActive, 0, func(r *hosttest.Rig, s *terminator.Service) {
 		r.Kube.Put(bound("a"))

@@ -163,7 +163,10 @@ func (c *committer) dropEnded() {
 
 // errPatience says why an append was given up after it had waited for as long as it may.
 func (c *committer) errPatience() error {
-	if c.failed != nil {
+	switch {
+	case c.failed != nil && refused(c.failed):
+		return fmt.Errorf("not stored within %s: %w: %w", c.log.cfg.Patience, store.ErrRefused, c.failed)
+	case c.failed != nil:
 		return fmt.Errorf("not stored within %s: %w", c.log.cfg.Patience, c.failed)
 	}
 	return fmt.Errorf("not stored within %s: lost %d races for the head", c.log.cfg.Patience, c.lost)
@@ -218,7 +221,7 @@ func (c *committer) send(p *plan) (bool, error) {
 		var err error
 		committed, err = c.sendOnce(p, sent)
 		if err != nil && !sent && refused(err) {
-			return backoff.Permanent(fmt.Errorf("commit %d records: %w", len(p.members), err))
+			return backoff.Permanent(fmt.Errorf("commit %d records: %w: %w", len(p.members), store.ErrRefused, err))
 		}
 		sent = true
 		return err

@@ -21,6 +21,7 @@ import (
 	"millwright/events"
 	"millwright/planner"
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 	"millwright/planner/plannertest"
 )
 
@@ -156,7 +157,9 @@ func option(c *Case, a *Args) {
 	case "consolidateReserved":
 		c.Options.ConsolidateReserved = value == "on"
 	case "revision":
-		c.Options.Revision = a.number(value)
+		if c.Options.Revision = a.number(value); c.Options.Revision >= options.Revision8 {
+			c.Record(ledger.KindOptionsSet, &ledger.OptionsSet{Options: planner.EncodeOptions(c.Options)}) // the Ledger asks
+		}
 	case "wavesAwaitDoomed":
 		c.Options.WavesAwaitDoomed = value == "on"
 		c.Record(ledger.KindOptionsSet, &ledger.OptionsSet{Options: planner.EncodeOptions(c.Options)}) // the Ledger asks

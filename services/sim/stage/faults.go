@@ -71,6 +71,8 @@ type Faults struct {
 	// Per second of the script, for up to a minute, one kind of call is refused, and no other: by the API
 	// server for want of time or of a right, by EC2 for the same. Each is drawn from numbers of its own.
 	Starved, Denied, EC2Starved, EC2Denied int
+	// Per second of the script: the log takes no records for up to a minute, but may be read.
+	LogFull int
 	// Per second of the script: kube-scheduler stands still for up to a minute. It is drawn from numbers of
 	// its own.
 	SchedulerAway int
@@ -121,6 +123,7 @@ func (f *Faults) drawLater(own func(stream uint64) *rand.Rand) {
 	f.Buffers = rate(200, 600)
 	f.Starved, f.SchedulerAway = rate(5, 25), rate(5, 20)
 	f.Denied, f.EC2Starved, f.EC2Denied = rate(5, 20), rate(5, 25), rate(5, 20)
+	f.LogFull = rate(5, 20)
 }
 
 // String names what is not zero.

@@ -74,6 +74,12 @@ func (c *control) view() (ledger.Stop, time.Time) {
 	return c.changed.Stop, c.confirmed
 }
 
+func (c *control) isUnconfirmed(now time.Time) bool {
+	_, confirmed := c.view()
+	ago := now.Sub(confirmed)
+	return ago > controlTrusted || ago < 0
+}
+
 // Stop implements service.Host for all services of the process. It takes no lock of the State.
 func (s *State) Stop() ledger.Stop {
 	stop, _ := s.control.view()
@@ -86,12 +92,11 @@ func (s *State) Stop() ledger.Stop {
 	return stop
 }
 
-// LogAway reports that the log has not answered for longer than a view of the switch is trusted. After the
-// clock was set back that is not known until it answers again.
+// LogAway reports that the log has not answered for longer than a view of the switch is trusted, or takes no
+// records. After the clock was set back it is not known whether it answers until it does.
 func (s *State) LogAway() bool {
-	_, confirmed := s.control.view()
-	ago := s.clock().Sub(confirmed)
-	return ago > controlTrusted || ago < 0
+	refused, _ := s.Writes.refused()
+	return !refused.IsZero() || s.control.isUnconfirmed(s.clock())
 }
 
 // watchControl reads the switch until ctx ends.

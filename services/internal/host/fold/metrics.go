@@ -38,7 +38,7 @@ func newStateMetrics(r prometheus.Registerer, s *State) *stateMetrics {
 	}
 	f.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: "control_unconfirmed",
 		Help: "Whether it has not been known for a second how far operators have stopped the services (1): then they act as under voluntary."},
-		func() float64 { return is(s.LogAway()) })
+		func() float64 { return is(s.control.isUnconfirmed(s.clock())) })
 	for name, since := range map[string]func() time.Time{"log": s.LogUnreachable, "bus": s.BusUnreachable} {
 		f.NewGaugeFunc(prometheus.GaugeOpts{Namespace: namespace, Name: name + "_unreachable_since_timestamp_seconds",
 			Help: "Since when " + map[string]string{"log": "etcd", "bus": "NATS"}[name] + " has not answered this process, Unix time; 0 while it does, and for the first 5 s."}, func() float64 { return unix(since()) })

@@ -60,6 +60,40 @@ func unreachable(answered, now time.Time) time.Time {
 	return answered
 }
 
+// Writes is whether the log takes records, as seen by those who try to append.
+type Writes struct {
+	mu    sync.Mutex
+	tries int
+	since time.Time
+	why   error
+}
+
+// Refused takes in that the log takes no records since a time, for the reason given, until the function
+// returned is called.
+func (w *Writes) Refused(since time.Time, why error) (end func()) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.tries == 0 {
+		w.since, w.why = since, why
+	}
+	w.tries++
+	return func() {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.tries--
+	}
+}
+
+// refused returns since when and why records are refused; zero and nil if they are not.
+func (w *Writes) refused() (since time.Time, why error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.tries == 0 {
+		return time.Time{}, nil
+	}
+	return w.since, w.why
+}
+
 // LogUnreachable and BusUnreachable return since when log or bus have not answered; zero while they do.
 func (s *State) LogUnreachable() time.Time {
 	_, confirmed := s.control.view()
@@ -114,6 +148,7 @@ type OutageNotifier struct {
 // Run publishes until ctx ends.
 func (n *OutageNotifier) Run(ctx context.Context) error {
 	logAway, busAway := outage{what: "Log", text: "event log"}, outage{what: "Bus", text: "observation stream"}
+	readOnly := false
 	var told ledger.Stop
 	var unreliable error
 	var differ string
@@ -126,6 +161,11 @@ func (n *OutageNotifier) Run(ctx context.Context) error {
 		differ = differing
 		n.publish(logAway.eventDue(n.State.LogUnreachable(), now, n.Instance))
 		n.publish(busAway.eventDue(n.State.BusUnreachable(), now, n.Instance))
+		refused, why := n.State.Writes.refused()
+		if readOnly != !refused.IsZero() {
+			readOnly = !readOnly
+			n.publish(n.written(refused, why))
+		}
 		if stop, confirmed := n.State.control.view(); !confirmed.IsZero() && n.Speaks() && stop != told {
 			n.publish(n.stopped(stop))
 			told = stop
@@ -140,6 +180,15 @@ func (n *OutageNotifier) publish(e *service.KubeEvent) {
 		e.Object = n.Object
 		n.Events.Publish(*e)
 	}
+}
+
+// written is the event for a log that takes no records since a time, or takes them again if that is zero.
+func (n *OutageNotifier) written(refused time.Time, why error) *service.KubeEvent {
+	if refused.IsZero() {
+		return &service.KubeEvent{Type: corev1.EventTypeNormal, Reason: "LogWritable", Message: "The event log takes records from " + n.Instance + " again"}
+	}
+	return &service.KubeEvent{Type: corev1.EventTypeWarning, Reason: "LogReadOnly",
+		Message: fmt.Sprintf("The event log takes no records from %s since %s: %v", n.Instance, refused.UTC().Format(time.RFC3339), why)}
 }
 
 // stopped is the event for a level that is in force from now on.

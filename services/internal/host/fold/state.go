@@ -43,6 +43,7 @@ type StateConfig struct {
 // State is the World and the Ledger of a process, shared by its services.
 type State struct {
 	Log    store.Log
+	Writes Writes
 	stream events.Stream
 	usage  func(ctx context.Context) (store.Usage, error)
 	clock  func() time.Time

@@ -7,6 +7,7 @@ package hosttest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -195,7 +196,7 @@ func (r *Rig) Append(kind ledger.Kind, payload any, advances ...string) store.Re
 // awayLog can be made unreachable.
 type awayLog struct {
 	store.Log
-	away atomic.Bool
+	away, full atomic.Bool
 }
 
 var errAway = errors.New("log is away")
@@ -211,7 +212,17 @@ func (l *awayLog) Append(ctx context.Context, d store.Draft) (store.Record, erro
 	if l.away.Load() {
 		return store.Record{}, errAway
 	}
+	if l.full.Load() {
+		return store.Record{}, fmt.Errorf("at its quota: %w", store.ErrRefused)
+	}
 	return l.Log.Append(ctx, d)
+}
+
+// LogFull makes the log refuse the records of the service, as etcd does at its quota, or take them again.
+func (r *Rig) LogFull(full bool) {
+	r.away.full.Store(full)
+	time.Sleep(2 * time.Second)
+	synctest.Wait()
 }
 
 // LogAway makes the log unreachable for the service, or reachable again, and waits until that is noticed.

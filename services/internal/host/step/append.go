@@ -117,6 +117,9 @@ func (h *Host) notStored(ctx context.Context, t *term, err error, began time.Tim
 		t.cancel(fmt.Errorf("lead %s: %w", h.name, store.ErrFenced))
 	case errors.Is(err, store.ErrTooLarge):
 		outcome = "too_large"
+	case errors.Is(err, store.ErrRefused):
+		outcome = "refused"
+		h.awaitWrites(t, err)
 	default:
 		h.lookUp(t)
 	}
@@ -143,8 +146,7 @@ func (h *Host) lookUp(t *term) {
 	h.uncertain++
 	h.mu.Unlock()
 	h.pool.attend(func() {
-		forever := backoff.NewExponentialBackOff(backoff.WithMaxElapsedTime(0), backoff.WithMaxInterval(time.Second))
-		rec, err := backoff.RetryWithData(func() (store.Record, error) { return h.moveHead(t) }, backoff.WithContext(forever, t.ctx))
+		rec, err := h.keepMovingHead(t)
 		h.mu.Lock()
 		h.uncertain--
 		h.mu.Unlock()
@@ -155,6 +157,36 @@ func (h *Host) lookUp(t *term) {
 	})
 }
 
+// awaitWrites counts the log as away, concurrently with the steps, from a refused append until one is stored
+// or the term ends.
+func (h *Host) awaitWrites(t *term, why error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.refused {
+		return
+	}
+	h.refused = true
+	end := h.state.Writes.Refused(h.Now(), why)
+	h.logger.Warn().Err(why).Msg("the log takes no records: carrying on with what is recorded")
+	h.pool.attend(func() {
+		rec, err := h.keepMovingHead(t)
+		end()
+		h.mu.Lock()
+		h.refused = false
+		h.mu.Unlock()
+		if err == nil {
+			h.mustFold(rec.Seq)
+		}
+		h.changed.Broadcast()
+	})
+}
+
+// keepMovingHead tries to move the head until that succeeds or the term ends.
+func (h *Host) keepMovingHead(t *term) (store.Record, error) {
+	forever := backoff.NewExponentialBackOff(backoff.WithMaxElapsedTime(0), backoff.WithMaxInterval(time.Second))
+	return backoff.RetryWithData(func() (store.Record, error) { return h.moveHead(t) }, backoff.WithContext(forever, t.ctx))
+}
+
 // moveHead appends the mode that is in force. It ends the term if its leadership is over.
 func (h *Host) moveHead(t *term) (store.Record, error) {
 	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: ledger.KindModeChanged, Payload: &ledger.ModeChanged{Service: h.name, Mode: h.mode}})
@@ -163,9 +195,12 @@ func (h *Host) moveHead(t *term) (store.Record, error) {
 	}
 	draft.Time, draft.Service, draft.Mode, draft.Lease = h.Now(), h.name, string(ledger.ModeActive), t.lead.Lease()
 	rec, err := h.log.Append(t.ctx, draft)
-	if errors.Is(err, store.ErrFenced) {
+	switch {
+	case errors.Is(err, store.ErrFenced):
 		t.cancel(fmt.Errorf("lead %s: %w", h.name, store.ErrFenced))
 		err = backoff.Permanent(err)
+	case errors.Is(err, store.ErrRefused):
+		h.awaitWrites(t, err)
 	}
 	return rec, err
 }

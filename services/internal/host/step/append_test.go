@@ -6,9 +6,14 @@ import (
 	"slices"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	"millwright/events"
 	"millwright/planner"
 	"millwright/planner/ledger"
+	"millwright/services/internal/host/fold"
 	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
 	"millwright/store"
@@ -181,6 +186,56 @@ func TestNoSnapshotWhileAnAppendIsUncertain(t *testing.T) {
 		records, err := r.log.Read(r.t.Context(), head.Seq, 1)
 		if err != nil || ledger.Kind(records[0].Kind) != ledger.KindModeChanged || records[0].Service != ledger.ServiceProvisioner {
 			t.Errorf("the head has not moved: what may still be under way can be stored (%v)", err)
+		}
+	})
+}
+
+// A log at its quota answers and refuses. What is recorded is carried on with, also by somebody who does not
+// know whether an append before was stored.
+func TestALogThatTakesNoRecordsIsAway(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.stop()
+		log := &stopLog{Log: r.log}
+		r.start(log)
+		told := &listener{}
+		notifier := &fold.OutageNotifier{State: r.state, Events: told, Object: corev1.ObjectReference{Name: "lease"}, Instance: "me", Speaks: func() bool { return true }}
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		go func() { _ = notifier.Run(ctx) }()
+		h, _ := r.leading(ledger.ServiceProvisioner, ledger.ModeActive)
+		log.lost.Store(true)
+		if _, err := h.Decide(r.t.Context(), r.basis(h), r.decision(h, "p")); !errors.Is(err, errVague) {
+			t.Fatalf("got %v", err)
+		}
+		log.full.Store(true)
+		for range 3 {
+			time.Sleep(5 * time.Second)
+			if !h.Leads() || !h.LogAway() || h.Stop() != ledger.StopVoluntary {
+				t.Fatalf("leads %v, away %v, stop %q", h.Leads(), h.LogAway(), h.Stop())
+			}
+			r.publish(events.KindNone, events.OpHeartbeat, "", &events.Heartbeat{})
+			synctest.Wait()
+			if err := r.snapshot(h, service.ForEffects); err != nil {
+				t.Errorf("no snapshot: %v", err)
+			}
+			if _, err := h.Decide(r.t.Context(), r.basis(h), r.decision(h, "q")); !errors.Is(err, store.ErrRefused) {
+				t.Errorf("a decision while the log is full: %v", err)
+			}
+		}
+		before := len(r.kinds())
+		log.full.Store(false)
+		time.Sleep(2 * time.Second)
+		if h.LogAway() || h.Stop() != ledger.StopNone {
+			t.Errorf("away %v, stop %q afterwards", h.LogAway(), h.Stop())
+		}
+		if n := len(r.kinds()) - before; n < 1 || n > 2 {
+			t.Errorf("%d records told that the log takes records again", n)
+		}
+		if _, err := h.Decide(r.t.Context(), r.basis(h), r.decision(h, "q")); err != nil {
+			t.Errorf("a decision afterwards: %v", err)
+		}
+		if got, want := told.reasons(), []string{"lease Warning LogReadOnly", "lease Normal LogWritable"}; !slices.Equal(got, want) {
+			t.Errorf("events %q, want %q", got, want)
 		}
 	})
 }

@@ -3,6 +3,7 @@ package step
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -17,7 +18,9 @@ import (
 // stopLog can be out of reach, and may bring no records.
 type stopLog struct {
 	store.Log
-	away, deaf atomic.Bool
+	away, deaf, full atomic.Bool
+	// lost: the next append is not stored, and nobody knows.
+	lost atomic.Bool
 }
 
 var errAway = errors.New("log is away")
@@ -28,6 +31,16 @@ func (l *stopLog) Switch(ctx context.Context, name string) (string, store.Head, 
 		return "", store.Head{}, errAway
 	}
 	return l.Log.Switch(ctx, name)
+}
+
+func (l *stopLog) Append(ctx context.Context, d store.Draft) (store.Record, error) {
+	switch {
+	case l.lost.Swap(false):
+		return store.Record{}, errVague
+	case l.full.Load():
+		return store.Record{}, fmt.Errorf("at its quota: %w", store.ErrRefused)
+	}
+	return l.Log.Append(ctx, d)
 }
 
 func (l *stopLog) Watch(ctx context.Context, from uint64, fn func(store.Record) error) error {

@@ -70,6 +70,8 @@ type Host struct {
 	ownSeq uint64
 	// uncertain counts appends of unknown outcome that are being looked up.
 	uncertain int
+	// refused: the log refused an append, and has stored none since.
+	refused bool
 }
 
 var _ service.Host = (*Host)(nil)
@@ -220,11 +222,12 @@ func (h *Host) Ledger(fn func(*ledger.Ledger) error) error {
 	return fn(l)
 }
 
-// ownFolded reports ErrNotReady while an own append is not folded.
+// ownFolded reports ErrNotReady while an own append is not folded. While the log takes no records it does not
+// wait for what cannot be found out then: nothing is decided or created meanwhile.
 func (h *Host) ownFolded(l *ledger.Ledger) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.uncertain > 0 {
+	if h.uncertain > 0 && !h.refused {
 		h.metrics.notReady.WithLabelValues("append_unknown").Inc()
 		return fmt.Errorf("%w: it is not known whether an append was stored", service.ErrNotReady)
 	}

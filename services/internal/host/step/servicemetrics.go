@@ -14,7 +14,7 @@ var durationBuckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 
 
 // appendOutcomes and refusals are the values of their labels.
 var (
-	appendOutcomes = []string{"stored", "conflict", "fenced", "too_large", "unknown"}
+	appendOutcomes = []string{"stored", "conflict", "fenced", "too_large", "refused", "unknown"}
 	refusals       = []string{"unsynced", "torn", "world_behind", "ledger_behind", "stale", "ahead", "not_the_actor", "append_unknown", "own_append", "clock"}
 )
 
@@ -44,7 +44,7 @@ func newMetrics(r prometheus.Registerer, service string) *metrics {
 		degraded: f.NewGauge(prometheus.GaugeOpts{Namespace: namespace, Subsystem: service, Name: "degraded",
 			Help: "Whether this process, which led last, carries on with what is recorded while the log is out of reach (1)."}),
 		appends: f.NewCounterVec(prometheus.CounterOpts{Namespace: namespace, Subsystem: service, Name: "appends_total",
-			Help: "Appends to the log by outcome: stored, conflict, fenced, too_large, unknown."}, []string{"outcome"}),
+			Help: "Appends to the log by outcome: stored, conflict, fenced, too_large, refused, unknown."}, []string{"outcome"}),
 		appendDuration: f.NewHistogram(prometheus.HistogramOpts{Namespace: namespace, Subsystem: service,
 			Name: "append_duration_seconds", Help: "Time until an append was acknowledged and folded.", Buckets: durationBuckets}),
 		conflicts: f.NewCounter(prometheus.CounterOpts{Namespace: namespace, Subsystem: service,
