@@ -4,22 +4,17 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/disrupt/internal/account"
 	"millwright/planner/disrupt/internal/gone"
 	"millwright/planner/disrupt/internal/policy"
+	"millwright/planner/disrupt/internal/proposal"
 	"millwright/planner/ledger"
 	"millwright/planner/options"
 )
-
-// propose turns the decision to start a command into one to ask for it: it advances nothing, for nothing is
-// taken.
-func propose(s *planner.Snapshot, d *planner.Decision, started *ledger.CommandStarted, a *policy.Approval) *planner.Decision {
-	d.Kind, d.Advances = ledger.KindCommandProposed, nil
-	d.Payload = &ledger.CommandProposed{Command: *started, Policies: a.Policies, Expires: s.Now.Add(a.Life).UTC()}
-	return d
-}
 
 // proposalBlock says which proposal a node waits for, or is kept by, for a reason; nil if none. While one
 // that moves pods is open, a NodePool's other nodes are not consolidated either: what is asked would be
@@ -53,12 +48,14 @@ func AnswerDecision(s *planner.Snapshot, x *ledger.Proposal) *planner.Decision {
 	case x.State == ledger.ProposalRejected && s.Now.Before(x.Answer.Until) && why == "":
 		return nil
 	case x.State == ledger.ProposalRejected:
-		return endProposal(s, x, "its rejection is over")
+		return proposal.End(s, x, "its rejection is over")
 	case why != "":
-		return endProposal(s, x, why)
+		return proposal.End(s, x, why)
 	case !s.Now.Before(x.Proposed.Expires):
-		return endProposal(s, x, fmt.Sprintf("it was not carried out before %s", policy.Clock(x.Proposed.Expires)))
-	case x.State != ledger.ProposalApproved:
+		return proposal.End(s, x, fmt.Sprintf("it was not carried out before %s", policy.Clock(x.Proposed.Expires)))
+	case x.State != ledger.ProposalApproved && policy.ApprovalFor(policy.ByPool(s), command) == nil && s.Options.Revision >= options.Revision8:
+		return proposal.End(s, x, "no DisruptionPolicy asks for approval any more")
+	case x.State != ledger.ProposalApproved, waitsAlone(s, x):
 		return nil
 	}
 	p := newPass(s)
@@ -69,12 +66,38 @@ func AnswerDecision(s *planner.Snapshot, x *ledger.Proposal) *planner.Decision {
 	case wait:
 		return nil
 	case why != "":
-		return endProposal(s, x, "it was approved and no longer holds: "+why)
+		return proposal.End(s, x, "it was approved and no longer holds: "+why)
 	}
 	d.Causation = x.Seq
 	d.Expects = append(d.Expects, s.Expect(ledger.CommandAggregate(x.ID))...)
 	d.Payload.(*ledger.CommandStarted).Proposal = x.ID
 	return d
+}
+
+// waitsAlone reports that one look at the nodes of an approved command, and at no others, says that it has to
+// wait: many that wait for a budget do not cost a look at the whole cluster each.
+func waitsAlone(s *planner.Snapshot, x *ledger.Proposal) bool {
+	command := &x.Proposed.Command
+	if s.Options.Revision < options.Revision8 || command.Method == MethodPreferred {
+		return false
+	}
+	p, pools := newPass(s), map[string]bool{}
+	p.answering = x.ID
+	for _, c := range command.Candidates {
+		p.examine(s.StateNodeOfClaim(c.Claim))
+		pools[c.NodePool] = true
+	}
+	for pool := range pools {
+		if o := s.World.NodePool(pool); o != nil {
+			p.addBudgets(o)
+		}
+	}
+	p.holdBack()
+	return slices.ContainsFunc(command.Candidates, func(c ledger.Candidate) bool {
+		n := s.StateNodeOfClaim(c.Claim)
+		b := p.report.Nodes[p.at[n]].Blocked
+		return b != nil && p.passes(n, b)
+	})
 }
 
 // carryOut works an approved command out anew: the same nodes, at most the same price. why says what has
@@ -88,7 +111,7 @@ func (p *pass) carryOut(command *ledger.CommandStarted) (d *planner.Decision, wh
 			b = fallbacks{p}.now(n)
 		}
 		if b != nil {
-			if slices.Contains(passing, b.Cause) || p.passes(n, b) {
+			if p.passes(n, b) {
 				return nil, "", true
 			}
 			return nil, fmt.Sprintf("node %s: %s", c.Node, b.Reasons()[0]), false
@@ -120,10 +143,10 @@ func (p *pass) carryOut(command *ledger.CommandStarted) (d *planner.Decision, wh
 // passing causes end by themselves.
 var passing = []Cause{CauseBudget, CauseWindow, CausePaused, CauseNominated, CauseBackoff, CauseRate, CauseHalted, CauseMovedLately}
 
-// passes reports that what keeps a node ends by itself also if its cause need not.
+// passes reports that what keeps a node ends by itself, also if its cause need not.
 func (p *pass) passes(n *planner.StateNode, b *Blocked) bool {
-	return p.s.Options.Revision >= options.Revision1 &&
-		(b.Cause == CauseNotQuiet || b.Cause == CausePDB && !account.NeverAllowed(p.s, n))
+	return slices.Contains(passing, b.Cause) || b.Cause == CauseScheduler && p.s.Options.Revision >= options.Revision8 ||
+		p.s.Options.Revision >= options.Revision1 && (b.Cause == CauseNotQuiet || b.Cause == CausePDB && !account.NeverAllowed(p.s, n))
 }
 
 // crowded reports that budgets, or PodDisruptionBudgets, do not let nodes go together now beside those that
@@ -195,7 +218,7 @@ func (p *pass) anewOf(command *ledger.CommandStarted, nodes []*planner.StateNode
 		x.Scores = c.scores
 		return p.commandOf(c.outcome, command.Reason, command.Method), x, ""
 	}
-	o := p.consolidationTrial(nodes, nil, false)
+	o := p.consolidationTrial(nodes, p.placesOf(command), false)
 	if len(o.obstacles()) > 0 {
 		return nil, x, o.failureOr("its pods would need new nodes")
 	}
@@ -207,19 +230,23 @@ func (p *pass) anewOf(command *ledger.CommandStarted, nodes []*planner.StateNode
 	return p.commandOf(o, command.Reason, command.Method), x, ""
 }
 
+// placesOf are the nodes that a command was to move pods to, as wishes; nil before Revision8.
+func (p *pass) placesOf(command *ledger.CommandStarted) map[types.UID]string {
+	if p.s.Options.Revision < options.Revision8 {
+		return nil
+	}
+	places := map[types.UID]string{}
+	for _, to := range command.Placements {
+		for _, pod := range to.Pods {
+			places[pod.UID] = to.Node
+		}
+	}
+	return places
+}
+
 func (o *outcome) failureOr(text string) string {
 	if f := o.failure(); f != "" {
 		return f
 	}
 	return text
-}
-
-func endProposal(s *planner.Snapshot, x *ledger.Proposal, reason string) *planner.Decision {
-	var subjects []string
-	for _, c := range x.Proposed.Command.Candidates {
-		subjects = append(subjects, "node/"+c.Node, "claim/"+c.Claim)
-	}
-	aggregate := ledger.CommandAggregate(x.ID)
-	return &planner.Decision{Kind: ledger.KindProposalEnded, Payload: &ledger.ProposalEnded{ID: x.ID, Reason: reason}, Causation: x.Seq,
-		Subjects: sorted(append(subjects, "command/"+x.ID)), Expects: s.Expect(aggregate), Advances: []string{aggregate}}
 }

@@ -184,3 +184,49 @@ func BenchmarkPolicies(b *testing.B) {
 		})
 	}
 }
+
+// One look at all approved proposals of a cluster whose budget lets one node go.
+func BenchmarkAnswersThatWait(b *testing.B) {
+	c := benchCluster(400, 1)
+	c.Options(planner.PresentOptions())
+	s := c.Snapshot()
+	for _, p := range s.World.NodePools() {
+		q := p.DeepCopy()
+		q.Spec.Disruption.Budgets = []karpv1.Budget{{Nodes: "1"}}
+		c.See(q)
+	}
+	for _, o := range s.World.NodeClaims() {
+		q := o.DeepCopy()
+		d := pt.True(karpv1.ConditionTypeDrifted, pt.Start)
+		d.Reason = "NodePoolDrifted"
+		q.Status.Conditions = append(q.Status.Conditions, d)
+		c.See(q)
+	}
+	c.See(pt.Policy("ask", "approval: {reasons: [Drifted]}"))
+	for more := true; more; {
+		s = c.Snapshot()
+		list, _ := disrupt.Plans(s)
+		for _, d := range list {
+			c.Decide(s, d)
+		}
+		more = len(list) > 0
+	}
+	for _, x := range c.Ledger.Proposals() {
+		c.Record(ledger.KindProposalAnswered, &ledger.ProposalAnswered{ID: x.ID, Approved: true, By: "ann"})
+	}
+	s = c.Snapshot()
+	if d := disrupt.AnswerDecision(s, s.Ledger.Proposals()[0]); d == nil {
+		b.Fatal("none is carried out")
+	} else {
+		c.Decide(s, d)
+	}
+	s = c.Snapshot()
+	for b.Loop() {
+		for _, x := range s.Ledger.Proposals() {
+			if disrupt.AnswerDecision(s, x) != nil {
+				b.Fatal("more than one node may go")
+			}
+		}
+	}
+	b.ReportMetric(float64(len(s.Ledger.Proposals())), "proposals")
+}

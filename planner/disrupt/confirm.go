@@ -8,8 +8,8 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
-	"millwright/planner/claim"
 	"millwright/planner/disrupt/internal/gone"
+	"millwright/planner/disrupt/internal/proposal"
 	"millwright/planner/ledger"
 	"millwright/planner/options"
 )
@@ -75,7 +75,11 @@ func Confirm(s *planner.Snapshot, cmd *ledger.Command) Verdict {
 		return Verdict{Outcome: Confirmed}
 	}
 	if name, pool := s.LostReplacement(cmd); name != "" {
-		return Verdict{Outcome: Rollback, Reason: fmt.Sprintf("replacement %s was deleted", name), Failing: []string{pool}}
+		v := Verdict{Outcome: Rollback, Reason: fmt.Sprintf("replacement %s was deleted", name), Failing: []string{pool}}
+		if s.Options.Revision >= options.Revision8 && gone.ScaledDown(s, name, pool) {
+			v.Failing = nil // nothing has failed
+		}
+		return v
 	}
 	var waiting []string
 	var unmarked []ledger.DroppedNode
@@ -115,7 +119,7 @@ func ConfirmDecision(s *planner.Snapshot, cmd *ledger.Command) *planner.Decision
 	if v.Outcome == Confirmed && cmd.State == ledger.CommandConfirmedState {
 		return nil
 	}
-	d := &planner.Decision{Causation: cmd.Seq, Subjects: commandSubjects(cmd), Explanation: v}
+	d := &planner.Decision{Causation: cmd.Seq, Subjects: proposal.Subjects(cmd.ID, &cmd.Started), Explanation: v}
 	aggregate := ledger.CommandAggregate(cmd.ID)
 	d.Advances = []string{aggregate}
 	switch v.Outcome {
@@ -124,7 +128,7 @@ func ConfirmDecision(s *planner.Snapshot, cmd *ledger.Command) *planner.Decision
 	case Reduced:
 		d.Kind, d.Payload = ledger.KindCommandReduced, &ledger.CommandReduced{ID: cmd.ID, Dropped: v.Dropped}
 	case Rollback:
-		back := &ledger.CommandRolledBack{ID: cmd.ID, Reason: v.Reason, Unused: unused(s, cmd), Failing: v.Failing}
+		back := &ledger.CommandRolledBack{ID: cmd.ID, Reason: v.Reason, Unused: gone.Unused(s, cmd, MethodStaticDrift), Failing: v.Failing}
 		for _, u := range back.Unused { // otherwise the same command could start again at once, and launch and discard nodes forever
 			back.Failing = append(back.Failing, s.Ledger.Claim(u.Claim).NodePool)
 		}
@@ -155,6 +159,8 @@ func ConfirmDecision(s *planner.Snapshot, cmd *ledger.Command) *planner.Decision
 func awaited(s *planner.Snapshot, cmd *ledger.Command) Verdict {
 	rest := Remaining(s, cmd)
 	switch {
+	case len(cmd.Started.Replacements) == 0 && len(rest) > 0 && s.Now.Sub(cmd.At) > deletionTimeout && s.Options.Revision >= options.Revision8:
+		return Verdict{Outcome: Rollback, Reason: "command reached timeout"}
 	case len(cmd.Started.Replacements) == 0:
 		return Verdict{Outcome: Confirmed}
 	case len(rest) == 0 && (s.Shows(cmd.At) || !gone.MayCome(s, cmd)):
@@ -170,7 +176,7 @@ func awaited(s *planner.Snapshot, cmd *ledger.Command) Verdict {
 		}
 	}
 	if name, pool := s.LostReplacement(cmd); name != "" {
-		if v.Failing = []string{pool}; s.Options.Revision >= options.Revision7 && gone.ScaledDown(s, name) {
+		if v.Failing = []string{pool}; s.Options.Revision >= options.Revision7 && gone.ScaledDown(s, name, pool) {
 			v.Failing = nil // nothing has failed
 		}
 		v.Outcome, v.Reason = Rollback, fmt.Sprintf("replacement %s was deleted", name)
@@ -197,35 +203,6 @@ func awaited(s *planner.Snapshot, cmd *ledger.Command) Verdict {
 	}
 }
 
-// unused are the replacements of a command that no pod runs on, and that no pod waits for that would not stay
-// where it is without the command. Those of static NodePools are counted by their NodePool.
-func unused(s *planner.Snapshot, cmd *ledger.Command) (list []ledger.ExcessClaim) {
-	if cmd.Started.Method == MethodStaticDrift {
-		return nil
-	}
-	wanted := map[string]bool{}
-	for _, p := range s.World.PendingPods() {
-		if v := s.Ledger.Verdict(p.UID); v != nil && p.Active() {
-			wanted["claim/"+v.Claim], wanted["node/"+v.Node] = true, true
-		}
-	}
-	for i, r := range cmd.Started.Replacements {
-		name := s.Ledger.ClaimName(r.NodePool, cmd.Seq, i)
-		c := s.Ledger.Claim(name)
-		if c == nil || c.Doomed != nil || wanted["claim/"+name] {
-			continue
-		}
-		if o := s.World.NodeClaim(name); o != nil && o.DeletionTimestamp != nil {
-			continue // it goes already
-		}
-		if n := s.StateNodeOfClaim(name); n != nil && (wanted["node/"+n.Name] || len(reschedulable(n)) > 0) {
-			continue
-		}
-		list = append(list, ledger.ExcessClaim{Claim: name, UID: c.UID, Reason: claim.ReasonWithdrawn})
-	}
-	return list
-}
-
 // stopped decides on a command of any state during a stop: no pod was evicted for it as long as none of its
 // NodeClaims is being deleted.
 func stopped(s *planner.Snapshot, cmd *ledger.Command) Verdict {
@@ -240,14 +217,6 @@ func stopped(s *planner.Snapshot, cmd *ledger.Command) Verdict {
 	}
 	c := s.Ledger.Control()
 	return Verdict{Outcome: Rollback, Reason: fmt.Sprintf("stopped (%s) by %s: %s", c.Stop, c.By, c.Why)}
-}
-
-func commandSubjects(cmd *ledger.Command) []string {
-	list := []string{"command/" + cmd.ID}
-	for _, c := range cmd.Started.Candidates {
-		list = append(list, "claim/"+c.Claim, "node/"+c.Node)
-	}
-	return sorted(list)
 }
 
 // Remaining returns the candidates that are neither gone nor being deleted for another reason.

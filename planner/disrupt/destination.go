@@ -9,6 +9,7 @@ import (
 	"millwright/planner/disrupt/internal/order"
 	"millwright/planner/disrupt/internal/policy"
 	"millwright/planner/disrupt/quiet"
+	"millwright/planner/options"
 )
 
 // isDrifted: no pod is moved to a node that goes next, if there is another.
@@ -28,9 +29,26 @@ func (c *candidates) banned(n *planner.StateNode) bool {
 	return c.quiet(pool, n, &NodeReport{}) != nil
 }
 
+// anyBans reports that DisruptionPolicies ban destinations.
+func (c *candidates) anyBans() bool {
+	for _, list := range c.policies {
+		if slices.ContainsFunc(list, (*policy.Policy).BansDestinations) {
+			return c.s.Options.Revision >= options.Revision8
+		}
+	}
+	return false
+}
+
 // consolidationTrial is a trial in which pods go to no node that policies ban.
 func (p *pass) consolidationTrial(nodes []*planner.StateNode, places map[types.UID]string, pack bool) *outcome {
-	o := p.trials.without(nodes, places, pack)
+	x := p.trials
+	if places == nil && !pack && p.anyBans() {
+		if p.banning == nil {
+			p.banning = &trials{s: p.s, memory: p.trials.memory, closed: p.banned}
+		}
+		x = p.banning
+	}
+	o := x.without(nodes, places, pack)
 	if len(p.policies) == 0 {
 		return o
 	}

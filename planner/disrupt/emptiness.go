@@ -8,6 +8,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
 	"millwright/planner/disrupt/internal/account"
+	"millwright/planner/disrupt/internal/order"
 	"millwright/planner/disrupt/quiet"
 	"millwright/planner/ledger"
 	"millwright/planner/options"
@@ -33,17 +34,17 @@ func (p *pass) emptiness() *planner.Decision {
 func (p *pass) emptyNodes(pool string) []*planner.StateNode {
 	nodes := p.empty[pool]
 	if p.s.Options.Revision < options.Revision1 {
-		nodes = sortedNodes(p.spareable(nodes))
+		nodes = order.Named(p.spareable(nodes))
 		return nodes[:min(len(nodes), candidatesMax)]
 	}
 	dearest := func(a, b *planner.StateNode) int {
-		return cmp.Or(cmp.Compare(p.prices.Of(b), p.prices.Of(a)), compareNodes(a, b))
+		return cmp.Or(cmp.Compare(p.prices.Of(b), p.prices.Of(a)), order.ByName(a, b))
 	}
 	nodes = slices.SortedFunc(slices.Values(p.spareable(slices.SortedFunc(slices.Values(nodes), dearest))), dearest)
 	taken, kept := p.budgets[budgetKey{pool, karpv1.DisruptionReasonEmpty}].within(nodes[:min(len(nodes), candidatesMax)])
 	unblock(p, taken)
 	p.block(kept, Blocked{Cause: CauseBudget, Reason: karpv1.DisruptionReasonEmpty})
-	return sortedNodes(taken)
+	return order.Named(taken)
 }
 
 func (p *pass) emptyCommand(nodes []*planner.StateNode) *ledger.CommandStarted {

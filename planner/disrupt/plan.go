@@ -9,6 +9,7 @@ import (
 	"millwright/planner"
 	"millwright/planner/disrupt/internal/order"
 	"millwright/planner/disrupt/internal/policy"
+	"millwright/planner/disrupt/internal/proposal"
 	"millwright/planner/drain"
 	"millwright/planner/ledger"
 	"millwright/planner/nodepool"
@@ -201,6 +202,8 @@ type pass struct {
 	// balances are of the Balanced NodePools, by name.
 	balances map[string]policy.Total
 	trials   *trials
+	// banning are trials in which no pod goes to a node that policies ban; nil until there are some.
+	banning *trials
 	// commandsMax is how many commands it may come to; started are those of drift so far.
 	commandsMax int
 	started     startedTogether
@@ -370,6 +373,9 @@ func (p *pass) byPools(nodes map[string][]*planner.StateNode) []*planner.StateNo
 // commandTimeout ends a command whose taints don't show in the World, or whose replacements are not ready.
 const commandTimeout = 10 * time.Minute
 
+// deletionTimeout ends a command without replacements if some of its NodeClaims cannot be deleted.
+const deletionTimeout = 20 * time.Minute
+
 // markTimeout is how long the nodes of a command whose taints show wait for those of the others.
 const markTimeout = time.Minute
 
@@ -381,7 +387,7 @@ func (p *pass) decision(started *ledger.CommandStarted, x Explanation) *planner.
 	}
 	d := p.startDecision(started, x)
 	if a := policy.ApprovalFor(p.policies, started); a != nil {
-		return propose(p.s, d, started, a)
+		return proposal.Ask(p.s, d, started, a)
 	}
 	return d
 }

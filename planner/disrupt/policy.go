@@ -10,6 +10,7 @@ import (
 	"millwright/planner"
 	"millwright/planner/disrupt/internal/payback"
 	"millwright/planner/disrupt/internal/policy"
+	"millwright/planner/options"
 )
 
 // PolicyStatus is what a DisruptionPolicy's status is to say at a time: the NodePools it selects, its next
@@ -50,7 +51,11 @@ func (c *candidates) policyStops(n *planner.StateNode, reason karpv1.DisruptionR
 			return b
 		}
 	}
-	return c.proposalBlock(n, reason)
+	b := c.proposalBlock(n, reason)
+	if b != nil && b.Message == "" && c.s.Options.Revision >= options.Revision8 {
+		return nil // other nodes of its NodePool are asked about
+	}
+	return b
 }
 
 // refusedBy reports what a policy says; nil for nil.

@@ -113,7 +113,7 @@ func (c *candidates) budgetOf(pool *karpv1.NodePool, reason karpv1.DisruptionRea
 func (p fallbacks) plan() []*planner.Decision {
 	nodes := p.byPools(p.returning)
 	slices.SortStableFunc(nodes, func(a, b *planner.StateNode) int {
-		return cmp.Or(a.Claim.CreationTimestamp.Compare(b.Claim.CreationTimestamp.Time), compareNodes(a, b))
+		return cmp.Or(a.Claim.CreationTimestamp.Compare(b.Claim.CreationTimestamp.Time), order.ByName(a, b))
 	})
 	nodes, next := inTurn(p.pass, nodes, p.from.Preferred)
 	trials := p.newTrials()

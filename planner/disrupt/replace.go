@@ -178,7 +178,7 @@ func (p *pass) groups(k *packing.Model) (list [][]*planner.StateNode, next strin
 		may = append(may, x)
 	}
 	slices.SortFunc(may, func(a, b *packing.Site) int {
-		return cmp.Or(cmp.Compare(pricing.Waste(b), pricing.Waste(a)), compareNodes(a.Node, b.Node))
+		return cmp.Or(cmp.Compare(pricing.Waste(b), pricing.Waste(a)), order.ByName(a.Node, b.Node))
 	})
 	alone := make([]*planner.StateNode, len(may))
 	for i, x := range may {

@@ -9,6 +9,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
+	"millwright/planner/disrupt/internal/order"
 	"millwright/planner/ledger"
 	"millwright/planner/provision"
 	"millwright/planner/world"
@@ -104,7 +105,7 @@ func (o *outcome) evictions() (n int) {
 func (p *pass) commandOf(o *outcome, reason karpv1.DisruptionReason, method string) *ledger.CommandStarted {
 	started := &ledger.CommandStarted{Reason: reason, Method: method, Replacements: o.claims, Evictions: o.evictions()}
 	byNode := map[string][]ledger.PodRef{}
-	for _, n := range sortedNodes(o.nodes) {
+	for _, n := range order.Named(o.nodes) {
 		c := p.candidate(n)
 		started.Candidates = append(started.Candidates, c)
 		started.PriceBefore += c.Price
@@ -121,10 +122,4 @@ func (p *pass) commandOf(o *outcome, reason karpv1.DisruptionReason, method stri
 		started.Placements = append(started.Placements, ledger.Placement{Node: n, Pods: byNode[n]})
 	}
 	return started
-}
-
-func sortedNodes(nodes []*planner.StateNode) []*planner.StateNode {
-	list := slices.Clone(nodes)
-	slices.SortFunc(list, compareNodes)
-	return list
 }

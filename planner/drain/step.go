@@ -76,10 +76,14 @@ func (s Step) TierStarted(d *ledger.Drain) *ledger.DrainTierStarted {
 		return nil
 	}
 	fresh := d.Tier != s.Tier
-	for _, list := range [][]ledger.PodRef{r.Evict, r.Held, r.Delete} {
+	for _, list := range [][]ledger.PodRef{r.Evict, r.Delete} {
 		for _, p := range list {
 			fresh = fresh || !d.TierPods[p.UID]
 		}
+	}
+	for _, p := range r.Held {
+		_, known := d.TierPods[p.UID]
+		fresh = fresh || !known
 	}
 	if !fresh {
 		return nil

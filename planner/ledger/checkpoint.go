@@ -191,7 +191,7 @@ func (c *checkpointWriter) claims() error {
 		r.CommandId, r.NodePool, r.State, r.Uid, r.Attempt = x.CommandID, x.NodePool, string(x.State), string(x.UID), int64(x.Attempt)
 		r.Open, r.Failed, r.OpenSeq, r.OpenedAt = payload(c, x.Open), payload(c, x.Failed), x.OpenSeq, stamp(x.OpenedAt)
 		r.Instance, r.Node, r.RegisteredAt, r.Doomed = payload(c, x.Instance), x.Node, stamp(x.RegisteredAt), payload(c, x.Doomed)
-		r.TakenBy, r.RolledOut, r.KeptAt, r.Returned, r.Inherited, r.Terminated, r.Capacity = x.TakenBy, x.RolledOut, stamp(x.KeptAt), x.Returned, x.Inherited, x.Terminated, amounts(x.Capacity)
+		r.TakenBy, r.RolledOut, r.RolledOutTo, r.KeptAt, r.Returned, r.Inherited, r.Terminated, r.Capacity = x.TakenBy, x.RolledOut, x.RolledOutTo, stamp(x.KeptAt), x.Returned, x.Inherited, x.Terminated, amounts(x.Capacity)
 		if err := c.row(256 + len(r.Planned) + len(r.Open) + len(r.Instance)); err != nil {
 			return err
 		}
@@ -216,9 +216,11 @@ func (c *checkpointWriter) drains() error {
 		x := c.l.Drain(node)
 		r := parts.Row(&c.part.Drains)
 		r.Node, r.Started, r.Seq, r.Tier, r.Drained, r.At = node, payload(c, &x.Started), x.Seq, int64(x.Tier), x.Drained, stamp(x.At)
-		r.TierPods = nil
+		r.TierPods, r.HeldPods = nil, nil
 		for _, uid := range slices.Sorted(maps.Keys(x.TierPods)) {
-			r.TierPods = append(r.TierPods, string(uid))
+			if r.TierPods = append(r.TierPods, string(uid)); !x.TierPods[uid] {
+				r.HeldPods = append(r.HeldPods, string(uid))
+			}
 		}
 		r.Surges = nil
 		for _, uid := range slices.Sorted(maps.Keys(x.Surges)) {

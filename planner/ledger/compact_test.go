@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"millwright/planner/ledger"
+	"millwright/planner/ledger/compact"
 )
 
 // TestCompactPayloadsExpandToTheSame, whatever is in them; what earlier programs wrote is read as it is.
@@ -50,12 +51,12 @@ func TestCompactPayloadsExpandToTheSame(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			short, err := json.Marshal(ledger.Compact(c.payload))
+			short, err := json.Marshal(compact.Payload(c.payload))
 			if err != nil {
 				t.Fatal(err)
 			}
 			if after, _ := json.Marshal(c.payload); string(after) != string(before) {
-				t.Error("Compact changed what it was given")
+				t.Error("Payload changed what it was given")
 			}
 			if (len(short) < len(before)) != c.shorter {
 				t.Errorf("%d bytes became %d", len(before), len(short))
@@ -65,7 +66,7 @@ func TestCompactPayloadsExpandToTheSame(t *testing.T) {
 				if err := json.Unmarshal(data, got); err != nil {
 					t.Fatal(err)
 				}
-				if again, _ := json.Marshal(ledger.Expand(got)); string(again) != string(before) {
+				if again, _ := json.Marshal(compact.Expand(got)); string(again) != string(before) {
 					t.Errorf("%s: expanded to\n%s\nnot\n%s", form, again, before)
 				}
 			}

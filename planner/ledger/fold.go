@@ -172,6 +172,11 @@ func (l *Ledger) foldCommandReduced(p *CommandReduced) {
 	if cmd == nil {
 		return
 	}
+	for _, c := range cmd.Started.Candidates {
+		if l.PlanningOptions().Revision >= options.Revision8 && slices.ContainsFunc(p.Dropped, func(d DroppedNode) bool { return d.Claim == c.Claim }) {
+			l.takeBackEvictionsOf(cmd.ID, c)
+		}
+	}
 	cmd.Started.Candidates = slices.DeleteFunc(slices.Clone(cmd.Started.Candidates), func(c Candidate) bool {
 		return slices.ContainsFunc(p.Dropped, func(d DroppedNode) bool { return d.Claim == c.Claim })
 	})
@@ -189,11 +194,19 @@ func (l *Ledger) foldCommandRolledBack(e Entry, p *CommandRolledBack) {
 			l.failing = with(l.failing, pool, l.failing[pool].Again(cmd.At, e.Time))
 		}
 		if len(p.Failing) > 0 && l.PlanningOptions().Revision >= options.Revision8 {
-			l.keep(e, cmd.Started.Candidates)
+			keep(l, e, cmd.Started.Candidates)
 		}
 	}
-	if cmd := l.Command(p.ID); cmd != nil && cmd.State == CommandStartedState {
+	switch cmd := l.Command(p.ID); {
+	case cmd == nil:
+	case cmd.State == CommandStartedState:
 		l.takeBackEvictions(cmd)
+	case l.PlanningOptions().Revision >= options.Revision8:
+		for _, c := range cmd.Started.Candidates {
+			if known := l.Claim(c.Claim); known != nil && known.Doomed == nil && l.Drain(c.Node) == nil {
+				l.takeBackEvictionsOf(cmd.ID, c)
+			}
+		}
 	}
 	if p.HaltsRollout {
 		l.foldWaveEnded(e, l.Command(p.ID), cmp.Or(p.Reason, "failed"))
@@ -212,7 +225,7 @@ func (l *Ledger) foldCommandRolledBack(e Entry, p *CommandRolledBack) {
 }
 
 // keep notes that these nodes stay since their replacements failed.
-func (l *Ledger) keep(e Entry, candidates []Candidate) {
+func keep(l *Ledger, e Entry, candidates []Candidate) {
 	for _, x := range candidates {
 		if c := l.Claim(x.Claim); c != nil && (c.UID == "" || c.UID == x.ClaimUID) {
 			l.editClaim(x.Claim).KeptAt = e.Time
@@ -235,7 +248,9 @@ func (l *Ledger) foldCommandSucceeded(e Entry, p *CommandSucceeded) {
 			continue
 		}
 		c = l.editClaim(cand.Claim)
-		c.RolledOut = cmd.Started.Wave != nil && l.PlanningOptions().WavesAwaitDoomed
+		if c.RolledOut = cmd.Started.Wave != nil && l.PlanningOptions().WavesAwaitDoomed; c.RolledOut && l.PlanningOptions().Revision >= options.Revision8 {
+			c.RolledOutTo = cmd.Started.Wave.Target
+		}
 		if c.Doomed == nil {
 			c.Doomed = &ClaimDoomed{Claim: cand.Claim, UID: cand.ClaimUID, Reason: strings.ToLower(string(cmd.Started.Reason))}
 			c.TakenBy = p.ID
@@ -260,7 +275,10 @@ func (l *Ledger) foldTier(p *DrainTierStarted) {
 		maps.Copy(pods, d.TierPods)
 	}
 	d.Tier, d.TierPods = p.Tier, pods
-	for _, list := range [][]PodRef{p.Evict, p.Held, p.Delete} {
+	for _, pod := range p.Held {
+		d.TierPods[pod.UID] = pods[pod.UID] || l.PlanningOptions().Revision < options.Revision8
+	}
+	for _, list := range [][]PodRef{p.Evict, p.Delete} {
 		for _, pod := range list {
 			d.TierPods[pod.UID] = true
 		}

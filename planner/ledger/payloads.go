@@ -226,7 +226,7 @@ type LaunchRequested struct {
 	// Token is ClientToken(log-id, UID, attempt).
 	Token string `json:"token"`
 	// Request is the complete CreateFleet request as JSON (ec2.CreateFleetInput). In a record it stands as
-	// that JSON under call, or in base64 under request, as earlier programs wrote it (see Compact).
+	// that JSON under call, or in base64 under request, as earlier programs wrote it (see package compact).
 	Request []byte          `json:"request"`
 	Call    json.RawMessage `json:"call,omitempty"`
 	// LaunchTemplates by id and version, as named in Request.

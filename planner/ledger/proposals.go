@@ -260,3 +260,14 @@ func (l *Ledger) takeBackEvictions(c *Command) {
 		}
 	}
 }
+
+// takeBackEvictionsOf forgets what a command was to move away from a node that stays.
+func (l *Ledger) takeBackEvictionsOf(id string, c Candidate) {
+	list := slices.Clone(l.evictions[c.NodePool])
+	for i := range list {
+		if list[i].Command == id {
+			list[i].Pods -= len(c.Pods)
+		}
+	}
+	l.evictions = with(l.evictions, c.NodePool, slices.DeleteFunc(list, func(x Evicted) bool { return x.Command == id && x.Pods <= 0 }))
+}

@@ -123,6 +123,9 @@ func (c *checkpointReader) addPart(p *wire.LedgerPart) error {
 			}
 			x.TierPods[types.UID(uid)] = true
 		}
+		for _, uid := range r.HeldPods {
+			x.TierPods[types.UID(uid)] = false
+		}
 		for _, surge := range r.Surges {
 			x.Surges = with(x.Surges, types.UID(surge.PodUid), Surge{Seq: surge.Seq, At: timeOf(surge.At), Deployment: surge.Deployment, Until: timeOf(surge.Until)})
 		}
@@ -189,7 +192,7 @@ func (c *checkpointReader) claim(r *wire.Claim) error {
 	x := &Claim{
 		Name: r.Name, PlannedSeq: r.PlannedSeq, WidenedSeq: r.WidenedSeq, CommandID: r.CommandId, NodePool: intern.String(r.NodePool),
 		State: ClaimState(intern.String(r.State)), UID: types.UID(r.Uid), Attempt: int(r.Attempt), OpenSeq: r.OpenSeq, OpenedAt: timeOf(r.OpenedAt),
-		Node: r.Node, RegisteredAt: timeOf(r.RegisteredAt), TakenBy: r.TakenBy, RolledOut: r.RolledOut, KeptAt: timeOf(r.KeptAt), Returned: r.Returned, Inherited: r.Inherited, Terminated: r.Terminated,
+		Node: r.Node, RegisteredAt: timeOf(r.RegisteredAt), TakenBy: r.TakenBy, RolledOut: r.RolledOut, RolledOutTo: r.RolledOutTo, KeptAt: timeOf(r.KeptAt), Returned: r.Returned, Inherited: r.Inherited, Terminated: r.Terminated,
 		Capacity: vectorOf(r.Capacity),
 	}
 	for _, e := range r.Earlier {

@@ -17,7 +17,7 @@ func TestTheCheckpointHoldsAllOfTheState(t *testing.T) {
 	held := strings.Fields("logID cluster seq lastTime optionsSeq options backoff modes claims commands drains proposals evictions offerings subnets reservations " +
 		"verdicts aggregates positions shadow adopted failing rollouts returns drainOuts drifts memory control controlSeq controlAt")
 	claim := strings.Fields("Name Planned PlannedSeq WidenedSeq Earlier CommandID NodePool State UID Attempt Open Failed OpenSeq OpenedAt Instance " +
-		"Node RegisteredAt Doomed TakenBy RolledOut KeptAt Returned Inherited Terminated Capacity")
+		"Node RegisteredAt Doomed TakenBy RolledOut RolledOutTo KeptAt Returned Inherited Terminated Capacity")
 	for _, c := range []struct {
 		of   reflect.Type
 		held []string

@@ -55,6 +55,8 @@ type Claim struct {
 	TakenBy string `json:"TakenBy,omitempty"`
 	// RolledOut: a command of a wave has replaced it, whatever doomed it. With the option WavesAwaitDoomed.
 	RolledOut bool `json:"RolledOut,omitempty"`
+	// RolledOutTo is the target of that roll-out. Since Revision8.
+	RolledOutTo string `json:"RolledOutTo,omitempty"`
 	// KeptAt is when a command that was to replace it last failed for its replacements; zero if none did.
 	// Since Revision8.
 	KeptAt time.Time `json:"KeptAt,omitzero"`
@@ -115,7 +117,8 @@ type Drain struct {
 	Seq     uint64       `json:"Seq"`
 	// Tier is the last one started, 0 before the first.
 	Tier int `json:"Tier"`
-	// TierPods are the pods named by the records of the current tier.
+	// TierPods are the pods named by the records of the current tier; false: as held back only, since
+	// Revision8.
 	TierPods map[types.UID]bool `json:"TierPods"`
 	// Drained is the sequence of NodeDrained; 0 while draining.
 	Drained uint64 `json:"Drained"`

@@ -169,6 +169,15 @@ const (
 	Revision7
 	// Revision8:
 	//   - A node whose replacement failed is replaced after all whose replacements did not.
+	//   - A command that was approved is checked like others while further nodes of its NodePool are asked about,
+	//     and moves pods to where it was to move them. What is proposed ends once no DisruptionPolicy asks for
+	//     approval. Neither it nor a drain-out ends because kube-scheduler is late.
+	//   - With destination Ban pods go where they may, and not to nodes to which they may not.
+	//   - What a command was to move away from a node that stays does not count as evictions of the hour.
+	//   - A command without replacements ends if its nodes cannot be deleted for 20 minutes.
+	//   - A replacement that goes because its static NodePool is to have fewer nodes is no failure, whenever it
+	//     goes. Nodes of an earlier roll-out that are not gone do not hold up the waves of the next one.
+	//   - A pod that a drain had held back is replaced first, too, where a DisruptionPolicy asks for that.
 	Revision8
 	revisionsEnd
 	// PresentRevision is what services plan by.

@@ -925,6 +925,7 @@ type Claim struct {
 	Returned      bool                   `protobuf:"varint,23,opt,name=returned" json:"returned,omitempty"`
 	RolledOut     bool                   `protobuf:"varint,24,opt,name=rolled_out,json=rolledOut" json:"rolled_out,omitempty"`
 	KeptAt        *timestamppb.Timestamp `protobuf:"bytes,25,opt,name=kept_at,json=keptAt" json:"kept_at,omitempty"`
+	RolledOutTo   string                 `protobuf:"bytes,26,opt,name=rolled_out_to,json=rolledOutTo" json:"rolled_out_to,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1134,6 +1135,13 @@ func (x *Claim) GetKeptAt() *timestamppb.Timestamp {
 	return nil
 }
 
+func (x *Claim) GetRolledOutTo() string {
+	if x != nil {
+		return x.RolledOutTo
+	}
+	return ""
+}
+
 type EarlierContent struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq" json:"seq,omitempty"`
@@ -1267,13 +1275,15 @@ type Drain struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	Node  string                 `protobuf:"bytes,1,opt,name=node" json:"node,omitempty"`
 	// Started is a DrainStarted.
-	Started       []byte                 `protobuf:"bytes,2,opt,name=started" json:"started,omitempty"`
-	Seq           uint64                 `protobuf:"varint,3,opt,name=seq" json:"seq,omitempty"`
-	Tier          int64                  `protobuf:"varint,4,opt,name=tier" json:"tier,omitempty"`
-	TierPods      []string               `protobuf:"bytes,5,rep,name=tier_pods,json=tierPods" json:"tier_pods,omitempty"`
-	Drained       uint64                 `protobuf:"varint,6,opt,name=drained" json:"drained,omitempty"`
-	At            *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=at" json:"at,omitempty"`
-	Surges        []*Surge               `protobuf:"bytes,8,rep,name=surges" json:"surges,omitempty"`
+	Started  []byte                 `protobuf:"bytes,2,opt,name=started" json:"started,omitempty"`
+	Seq      uint64                 `protobuf:"varint,3,opt,name=seq" json:"seq,omitempty"`
+	Tier     int64                  `protobuf:"varint,4,opt,name=tier" json:"tier,omitempty"`
+	TierPods []string               `protobuf:"bytes,5,rep,name=tier_pods,json=tierPods" json:"tier_pods,omitempty"`
+	Drained  uint64                 `protobuf:"varint,6,opt,name=drained" json:"drained,omitempty"`
+	At       *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=at" json:"at,omitempty"`
+	Surges   []*Surge               `protobuf:"bytes,8,rep,name=surges" json:"surges,omitempty"`
+	// HeldPods are those of tier_pods that were only held back.
+	HeldPods      []string `protobuf:"bytes,9,rep,name=held_pods,json=heldPods" json:"held_pods,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1360,6 +1370,13 @@ func (x *Drain) GetAt() *timestamppb.Timestamp {
 func (x *Drain) GetSurges() []*Surge {
 	if x != nil {
 		return x.Surges
+	}
+	return nil
+}
+
+func (x *Drain) GetHeldPods() []string {
+	if x != nil {
+		return x.HeldPods
 	}
 	return nil
 }
@@ -2091,7 +2108,7 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\x02at\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x12\x12\n" +
 	"\x04pods\x18\x04 \x01(\x03R\x04pods\x12\x16\n" +
 	"\x06owners\x18\x05 \x03(\tR\x06owners\x12\x0e\n" +
-	"\x02to\x18\x06 \x03(\tR\x02to\"\xc9\x06\n" +
+	"\x02to\x18\x06 \x03(\tR\x02to\"\xed\x06\n" +
 	"\x05Claim\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\aplanned\x18\x02 \x01(\fR\aplanned\x12\x1f\n" +
@@ -2124,7 +2141,8 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\breturned\x18\x17 \x01(\bR\breturned\x12\x1d\n" +
 	"\n" +
 	"rolled_out\x18\x18 \x01(\bR\trolledOut\x123\n" +
-	"\akept_at\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\x06keptAt\"<\n" +
+	"\akept_at\x18\x19 \x01(\v2\x1a.google.protobuf.TimestampR\x06keptAt\x12\"\n" +
+	"\rrolled_out_to\x18\x1a \x01(\tR\vrolledOutTo\"<\n" +
 	"\x0eEarlierContent\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x18\n" +
 	"\aplanned\x18\x02 \x01(\fR\aplanned\"\x87\x01\n" +
@@ -2133,7 +2151,7 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\tR\x05state\x12\x18\n" +
 	"\astarted\x18\x04 \x01(\fR\astarted\x12*\n" +
-	"\x02at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\xf7\x01\n" +
+	"\x02at\x18\x05 \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x94\x02\n" +
 	"\x05Drain\x12\x12\n" +
 	"\x04node\x18\x01 \x01(\tR\x04node\x12\x18\n" +
 	"\astarted\x18\x02 \x01(\fR\astarted\x12\x10\n" +
@@ -2142,7 +2160,8 @@ const file_checkpoint_ledger_proto_rawDesc = "" +
 	"\ttier_pods\x18\x05 \x03(\tR\btierPods\x12\x18\n" +
 	"\adrained\x18\x06 \x01(\x04R\adrained\x12*\n" +
 	"\x02at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x02at\x127\n" +
-	"\x06surges\x18\b \x03(\v2\x1f.millwright.checkpoint.v1.SurgeR\x06surges\"\xb0\x01\n" +
+	"\x06surges\x18\b \x03(\v2\x1f.millwright.checkpoint.v1.SurgeR\x06surges\x12\x1b\n" +
+	"\theld_pods\x18\t \x03(\tR\bheldPods\"\xb0\x01\n" +
 	"\x05Surge\x12\x17\n" +
 	"\apod_uid\x18\x01 \x01(\tR\x06podUid\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12*\n" +

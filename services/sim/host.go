@@ -9,6 +9,7 @@ import (
 
 	"millwright/planner"
 	"millwright/planner/ledger"
+	"millwright/planner/ledger/compact"
 	"millwright/services/internal/host/step"
 	"millwright/services/internal/lane"
 	"millwright/services/internal/service"
@@ -85,7 +86,7 @@ func (p *process) Decide(ctx context.Context, basis planner.Basis, d planner.Dec
 
 func (p *process) decide(ctx context.Context, basis planner.Basis, d planner.Decision) (store.Record, error) {
 	short := d
-	short.Payload = ledger.Compact(d.Payload)
+	short.Payload = compact.Payload(d.Payload)
 	draft, err := audit.DecisionDraft(basis, short)
 	if err != nil {
 		return store.Record{}, err

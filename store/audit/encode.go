@@ -8,6 +8,7 @@ import (
 	"millwright/events"
 	"millwright/planner"
 	"millwright/planner/ledger"
+	"millwright/planner/ledger/compact"
 	"millwright/store"
 )
 
@@ -188,7 +189,7 @@ func Decode(rec store.Record) (ledger.Entry, error) {
 	if err := json.Unmarshal(rec.Payload, payload); err != nil {
 		return e, fmt.Errorf("decode record %d (%s): %w: %w", rec.Seq, e.Kind, ErrPayload, err)
 	}
-	e.Payload = ledger.Expand(payload)
+	e.Payload = compact.Expand(payload)
 	return e, nil
 }
 

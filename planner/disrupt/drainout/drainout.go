@@ -27,6 +27,7 @@ import (
 	"millwright/planner/disrupt/internal/policy"
 	"millwright/planner/disrupt/internal/turn"
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 	"millwright/planner/provision"
 )
 
@@ -151,6 +152,7 @@ func (p *plan) over(node string) string {
 	}
 	switch b := p.examine(n); {
 	case b == nil, b.Cause == disrupt.CauseDrainsOut, b.Cause == disrupt.CauseNotQuiet, b.Cause == disrupt.CauseNominated:
+	case b.Cause == disrupt.CauseScheduler && p.s.Options.Revision >= options.Revision8:
 	default:
 		return b.Reasons()[0]
 	}

@@ -435,6 +435,7 @@ func (b *renaming) claim(c *wire.Claim) error {
 func (b *renaming) drain(d *wire.Drain) error {
 	d.Node = b.name(d.Node)
 	b.nameAll(d.TierPods)
+	b.nameAll(d.HeldPods)
 	for _, s := range d.Surges {
 		s.PodUid, s.Deployment = b.name(s.PodUid), b.name(s.Deployment)
 	}

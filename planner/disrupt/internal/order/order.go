@@ -14,6 +14,14 @@ import (
 	"millwright/planner/condition"
 )
 
+// ByName orders nodes by name.
+func ByName(a, b *planner.StateNode) int { return cmp.Compare(a.Name, b.Name) }
+
+// Named returns the nodes by name.
+func Named(nodes []*planner.StateNode) []*planner.StateNode {
+	return slices.SortedFunc(slices.Values(nodes), ByName)
+}
+
 // Drifted is the condition Drifted of a node's claim if it is True; nil otherwise.
 func Drifted(n *planner.StateNode) *metav1.Condition {
 	if n.Claim == nil {

@@ -50,7 +50,7 @@ func WaveOf(s *planner.Snapshot, list []*Policy, pool *karpv1.NodePool, answerin
 		w.Replaced, w.Halted = r.Replaced, r.Halted
 	}
 	for _, n := range s.StateNodes() {
-		if n.NodePool == pool.Name && n.Ledger != nil && replaced(n.Ledger) {
+		if n.NodePool == pool.Name && n.Ledger != nil && replaced(n.Ledger, w.Target) {
 			w.Going++
 		}
 	}
@@ -87,8 +87,12 @@ func (w *Wave) Full(pool *karpv1.NodePool) string {
 	return fmt.Sprintf("Wave %d of NodePool %q (%d of its nodes) is under way, the next one begins once they are replaced and gone", w.Number, pool.Name, w.Nodes)
 }
 
-// replaced reports that a command of drift has replaced the claim, which is not gone yet.
-func replaced(c *ledger.Claim) bool {
+// replaced reports that a command of drift has replaced the claim, which is not gone yet, in the roll-out to
+// a target.
+func replaced(c *ledger.Claim, target string) bool {
+	if c.RolledOutTo != "" {
+		return c.RolledOutTo == target
+	}
 	return c.RolledOut || c.TakenBy != "" && c.Doomed != nil && c.Doomed.Reason == doomedByDrift
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millwright/planner/ledger"
+	"millwright/planner/ledger/compact"
 	"millwright/services/internal/clock"
 	"millwright/services/internal/service"
 	"millwright/store"
@@ -71,7 +72,7 @@ func (s *State) Compact(payload any) any {
 	if s.Format() < record.FormatWhole {
 		return payload
 	}
-	return ledger.Compact(payload)
+	return compact.Payload(payload)
 }
 
 // HeldBack returns an error that names who does not know a kind that readers must not skip.

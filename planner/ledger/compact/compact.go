@@ -1,4 +1,5 @@
-package ledger
+// Package compact writes payloads of records in fewer bytes.
+package compact
 
 import (
 	"bytes"
@@ -6,15 +7,17 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
 	karpv1 "millwright/api/karpenter/v1"
+	"millwright/planner/ledger"
 )
 
-// Compact returns a payload without what Expand restores, to be written where all readers can do that: a
+// Payload returns a payload without what Expand restores, to be written where all readers can do that: a
 // planned claim does not repeat its instance types as values of its requirement, and a request is stored as
 // it is instead of in base64. The argument is not changed.
-func Compact(payload any) any {
+func Payload(payload any) any {
 	switch p := payload.(type) {
-	case *ProvisioningPlanned:
+	case *ledger.ProvisioningPlanned:
 		c := *p
 		c.Claims = compactClaims(p.Claims)
 		c.Widened = slices.Clone(p.Widened)
@@ -22,11 +25,11 @@ func Compact(payload any) any {
 			c.Widened[i].Content = compactClaim(c.Widened[i].Content)
 		}
 		return &c
-	case *CommandStarted:
+	case *ledger.CommandStarted:
 		c := *p
 		c.Replacements = compactClaims(p.Replacements)
 		return &c
-	case *LaunchRequested:
+	case *ledger.LaunchRequested:
 		if again, err := json.Marshal(json.RawMessage(p.Request)); err != nil || len(p.Call) > 0 || !bytes.Equal(again, p.Request) {
 			return p
 		}
@@ -37,17 +40,17 @@ func Compact(payload any) any {
 	return payload
 }
 
-// Expand reverses Compact. The payload was just decoded and is changed.
+// Expand reverses Payload. The payload was just decoded and is changed.
 func Expand(payload any) any {
 	switch p := payload.(type) {
-	case *ProvisioningPlanned:
+	case *ledger.ProvisioningPlanned:
 		expandClaims(p.Claims)
 		for i := range p.Widened {
 			expandClaim(&p.Widened[i].Content)
 		}
-	case *CommandStarted:
+	case *ledger.CommandStarted:
 		expandClaims(p.Replacements)
-	case *LaunchRequested:
+	case *ledger.LaunchRequested:
 		if len(p.Call) > 0 {
 			p.Request, p.Call = p.Call, nil
 		}
@@ -55,7 +58,7 @@ func Expand(payload any) any {
 	return payload
 }
 
-func compactClaims(claims []PlannedClaim) []PlannedClaim {
+func compactClaims(claims []ledger.PlannedClaim) []ledger.PlannedClaim {
 	list := slices.Clone(claims)
 	for i := range list {
 		list[i] = compactClaim(list[i])
@@ -63,7 +66,7 @@ func compactClaims(claims []PlannedClaim) []PlannedClaim {
 	return list
 }
 
-func expandClaims(claims []PlannedClaim) {
+func expandClaims(claims []ledger.PlannedClaim) {
 	for i := range claims {
 		expandClaim(&claims[i])
 	}
@@ -71,7 +74,7 @@ func expandClaims(claims []PlannedClaim) {
 
 // compactClaim omits the values of the requirement on instance types if they are those of InstanceTypes,
 // sorted.
-func compactClaim(c PlannedClaim) PlannedClaim {
+func compactClaim(c ledger.PlannedClaim) ledger.PlannedClaim {
 	for i, r := range c.Requirements {
 		if !namesTypes(r) || len(c.InstanceTypes) == 0 || !slices.Equal(r.Values, slices.Sorted(slices.Values(c.InstanceTypes))) {
 			continue
@@ -82,7 +85,7 @@ func compactClaim(c PlannedClaim) PlannedClaim {
 	return c
 }
 
-func expandClaim(c *PlannedClaim) {
+func expandClaim(c *ledger.PlannedClaim) {
 	for i := range c.Requirements {
 		if r := &c.Requirements[i]; namesTypes(*r) && len(r.Values) == 0 && len(c.InstanceTypes) > 0 {
 			r.Values = slices.Sorted(slices.Values(c.InstanceTypes))
