@@ -137,11 +137,11 @@ func FromTypes(nodeClass string, types ...*InstanceType) *Catalog {
 }
 
 // With returns the catalogue with other types in the places of their Index. They may differ from those there
-// in prices and amounts, and in nothing else; all the rest is shared.
-func (c *Catalog) With(changed []*InstanceType) *Catalog {
+// in prices and amounts, and in nothing else; all the rest is shared. amounts says that some differ in
+// amounts: it does not show of types that another catalogue was given before.
+func (c *Catalog) With(changed []*InstanceType, amounts bool) *Catalog {
 	other := *c
 	other.Types, other.offers, other.places = slices.Clone(c.Types), nil, nil
-	amounts := false
 	for _, t := range changed {
 		if a := allocatable(t.Capacity, t.Overhead); !a.Equal(t.Allocatable) {
 			h := *t.Hardware

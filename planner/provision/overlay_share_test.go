@@ -5,11 +5,15 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	karpv1 "millwright/api/karpenter/v1"
 	karpv1alpha1 "millwright/api/karpenter/v1alpha1"
 	awsv1 "millwright/api/karpenteraws/v1"
+	"millwright/planner"
 	"millwright/planner/catalog"
+	"millwright/planner/plannertest"
 	"millwright/planner/provision/internal/overlay"
 	"millwright/tools/workload"
 )
@@ -58,6 +62,32 @@ func TestOverlaysShareWhatTheyDoNotChange(t *testing.T) {
 				t.Errorf("%d changed catalogues, %d changed types of %d, %d KiB; want one catalogue, no more types than there are, at most 1 MiB", len(own), len(changed), len(types), taken>>10)
 			}
 		})
+	}
+}
+
+// TestOverlayAddsAResourceForEachNodeClass: EC2 offers the same to two NodeClasses, whose catalogues share
+// what an overlay makes of a type.
+func TestOverlayAddsAResourceForEachNodeClass(t *testing.T) {
+	for _, wanted := range []string{"one", "two"} {
+		c := newCluster()
+		c.options = planner.PresentOptions()
+		c.options.NodeOverlays = true
+		for _, class := range []string{"default", "other"} {
+			c.putCatalog(plannertest.WideCatalogue(class))
+		}
+		two := newPool("two")
+		two.Spec.Template.Spec.NodeClassRef.Name = "other"
+		c.put(newPool("one"), two)
+		c.putOverlays(&karpv1alpha1.NodeOverlay{ObjectMeta: metav1.ObjectMeta{Name: "fuse", UID: "fuse"}, Spec: karpv1alpha1.NodeOverlaySpec{
+			Requirements: []corev1.NodeSelectorRequirement{{Key: awsv1.LabelInstanceFamily, Operator: corev1.NodeSelectorOpIn, Values: []string{"m5"}}},
+			Capacity:     corev1.ResourceList{"smarter-devices/fuse": resource.MustParse("1")},
+		}})
+		p := newPod("p", map[string]string{"cpu": "1", "smarter-devices/fuse": "1"})
+		p.Spec.NodeSelector = map[string]string{karpv1.NodePoolLabelKey: wanted}
+		c.put(p)
+		if plan, _ := c.plan(t); claimsOf(plan) != 1 {
+			t.Errorf("NodePool %s: %s", wanted, encode(plan))
+		}
 	}
 }
 

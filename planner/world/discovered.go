@@ -80,7 +80,7 @@ func withMemory(c *catalog.Catalog, amounts []memory.Amount) *catalog.Catalog {
 	if len(changed) == 0 {
 		return c
 	}
-	return c.With(changed)
+	return c.With(changed, true)
 }
 
 // withMemory is Overlaid of a World whose catalogues say what was found.

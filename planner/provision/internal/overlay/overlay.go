@@ -132,7 +132,7 @@ func apply(list []*karpv1alpha1.NodeOverlay, pools *Pools, revision int) {
 			resources[poolType{t.pool, t.instanceType}] = append(resources[poolType{t.pool, t.instanceType}], t.resource)
 		}
 	}
-	made := makings{types: map[making]*catalog.InstanceType{}}
+	made := makings{types: map[making]*catalog.InstanceType{}, revision: revision}
 	for i := range pools.Pools {
 		made.overlay(&pools.Pools[i], owners, resources)
 	}
@@ -269,8 +269,9 @@ func targetsOf(o *overlay, pools []Pool) []overlayTarget {
 // makings are the types and catalogues that overlays were applied to, so that pools for which they come to
 // the same share them.
 type makings struct {
-	types map[making]*catalog.InstanceType
-	pools []madePool
+	types    map[making]*catalog.InstanceType
+	pools    []madePool
+	revision int
 }
 
 // making is what a type was made from: one of a catalogue, and the names of the overlays of each price and
@@ -330,7 +331,8 @@ func (m *makings) overlay(p *Pool, owners map[overlayTarget]*overlay, resources 
 		p.Catalog, p.PriceOverlaid, p.CapacityOverlaid = same.Catalog, same.PriceOverlaid, same.CapacityOverlaid
 		return
 	}
-	p.Catalog, p.PriceOverlaid, p.CapacityOverlaid = from.With(types), prices, capacities
+	amounts := m.revision >= options.Revision8 && len(capacities) > 0
+	p.Catalog, p.PriceOverlaid, p.CapacityOverlaid = from.With(types, amounts), prices, capacities
 	m.pools = append(m.pools, madePool{from, types, *p})
 }
 
