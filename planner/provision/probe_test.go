@@ -12,6 +12,7 @@ import (
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 	"millwright/planner/plannertest"
 )
 
@@ -209,6 +210,37 @@ func TestWavesOfAcceleratedClaims(t *testing.T) {
 	next(8)
 	c.now = c.now.Add(time.Hour)
 	next(4)
+}
+
+// Claims that may not have reserved capacity, or not all of it, are bounded like any other. By earlier rules
+// they did not count once they were planned.
+func TestWavesCountClaimsThatExcludeReservations(t *testing.T) {
+	for title, x := range map[string]struct {
+		operator corev1.NodeSelectorOperator
+		values   []string
+		revision int
+		want     int
+	}{
+		"none":             {corev1.NodeSelectorOpDoesNotExist, nil, options.Revision8, 4},
+		"not all":          {corev1.NodeSelectorOpNotIn, []string{"cr-1"}, options.Revision8, 4},
+		"by earlier rules": {corev1.NodeSelectorOpDoesNotExist, nil, options.Revision7, 20},
+	} {
+		c := accelerated(t)
+		c.options.Revision = x.revision
+		p := onDemand("only", "m5.large")
+		p.Spec.Template.Spec.Requirements = append(p.Spec.Template.Spec.Requirements,
+			karpv1.NodeSelectorRequirementWithMinValues{Key: awsv1.LabelCapacityReservationID, Operator: x.operator, Values: x.values})
+		c.put(p)
+		c.bigPods(30)
+		sum := 0
+		for range 5 {
+			p, _ := c.plan(t)
+			sum += claimsOf(p)
+		}
+		if sum != x.want {
+			t.Errorf("%s: %d claims are in flight, want %d", title, sum, x.want)
+		}
+	}
 }
 
 // Whoever can have another type, in this NodePool or another, is not held up.

@@ -4,6 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
+
 	karpv1 "millwright/api/karpenter/v1"
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/bitset"
@@ -59,6 +61,12 @@ func newReservations(templates []*offer.Template, in *Input) *Reservations {
 		}
 	}
 	return r
+}
+
+// isNaming reports that a requirement on the id says which reservations a claim may have, and not which it
+// may not have.
+func isNaming(q *karpv1.NodeSelectorRequirementWithMinValues) bool {
+	return q.Operator == corev1.NodeSelectorOpIn
 }
 
 // Free counts the free instances of the reservations that the templates know and that are counted, by id; nil

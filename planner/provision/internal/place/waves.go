@@ -5,6 +5,7 @@ import (
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/bitset"
 	"millwright/planner/catalog"
+	"millwright/planner/options"
 	"millwright/planner/provision/internal/offer"
 	"millwright/planner/requirement"
 )
@@ -73,16 +74,17 @@ func launchesOf(in *Input, pool string, c *catalog.Catalog, types bitset.Set) (n
 // flyingOf counts the claims of a NodePool that have no instance yet and can only have accelerated types.
 func flyingOf(in *Input, pool string) (n int64) {
 	for i := range in.Planned {
-		if c := in.Planned[i].Claim; c.NodePool == pool && c.Instance == nil && c.Doomed == nil && isScarce(&in.Planned[i]) {
+		if c := in.Planned[i].Claim; c.NodePool == pool && c.Instance == nil && c.Doomed == nil && isScarce(&in.Planned[i], &in.Options) {
 			n++
 		}
 	}
 	return n
 }
 
-func isScarce(p *PlannedInput) bool {
-	for _, q := range p.Claim.Planned.Requirements {
-		if q.Key == awsv1.LabelCapacityReservationID {
+func isScarce(p *PlannedInput, o *options.Options) bool {
+	for i := range p.Claim.Planned.Requirements {
+		q := &p.Claim.Planned.Requirements[i]
+		if q.Key == awsv1.LabelCapacityReservationID && (isNaming(q) || o.Revision < options.Revision8) {
 			return false
 		}
 	}
