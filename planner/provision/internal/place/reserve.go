@@ -10,6 +10,7 @@ import (
 	awsv1 "millwright/api/karpenteraws/v1"
 	"millwright/planner/bitset"
 	"millwright/planner/catalog"
+	"millwright/planner/options"
 	"millwright/planner/provision/internal/offer"
 	"millwright/planner/requirement"
 )
@@ -53,7 +54,7 @@ func newReservations(templates []*offer.Template, in *Input) *Reservations {
 			continue // its launch is counted
 		}
 		for _, q := range in.Planned[i].Claim.Planned.Requirements {
-			if q.Key == awsv1.LabelCapacityReservationID {
+			if q.Key == awsv1.LabelCapacityReservationID && (isNaming(&q) || in.Options.Revision < options.Revision8) {
 				for _, id := range q.Values {
 					r.takeInstance(id)
 				}
