@@ -26,9 +26,9 @@ import (
 type Finisher struct {
 	typesMax int
 	strict   bool
-	// lowers: no minValues is above the number of values.
-	lowers bool
-	shared map[string]*Shape
+	// lowers: no minValues is above the number of values. single: a claim keeps one reservation.
+	lowers, single bool
+	shared         map[string]*Shape
 }
 
 // Shape is the part of a planned claim that depends only on its state, types and minima.
@@ -86,6 +86,9 @@ func (f *Finisher) shape(o *OpenClaim) *Shape {
 	key := o.key()
 	if s, ok := f.shared[key]; ok {
 		return s
+	}
+	if f.single {
+		o = o.withOneReservation()
 	}
 	t := o.Template
 	s := &Shape{overhead: t.OverheadOf(o.Types)}
@@ -247,6 +250,6 @@ const rankLast = int64(math.MaxInt64)
 func NewFinisher(o *planner.Options) *Finisher {
 	return &Finisher{
 		typesMax: max(1, o.InstanceTypesMax), strict: o.MinValuesPolicy != offer.MinValuesBestEffort,
-		lowers: o.Revision >= options.Revision1, shared: map[string]*Shape{},
+		lowers: o.Revision >= options.Revision1, single: o.Revision >= options.Revision8, shared: map[string]*Shape{},
 	}
 }

@@ -154,6 +154,25 @@ func (l *Layout) TrimHolds() bool {
 	return trimmed
 }
 
+// withOneReservation is the claim with just the reservation that is cheapest for it: it needs one instance,
+// and nothing that it names is free to others until it is launched. A claim whose minValues needs the types
+// of several keeps them.
+func (o *OpenClaim) withOneReservation() *OpenClaim {
+	if len(o.Holds) < 2 {
+		return o
+	}
+	one := *o
+	one.Holds = []string{o.priced()[0].reservation}
+	types := bitset.New(len(o.Template.Catalog.Types))
+	for _, x := range one.priced() {
+		types.Add(x.index)
+	}
+	if len(o.Template.Unmet(o.State.Set, types, o.Minima)) > 0 {
+		return o
+	}
+	return &one
+}
+
 // CloseReservations makes what is not free unavailable for claims opened from here on.
 func (l *Layout) CloseReservations() bool {
 	any := false
