@@ -27,6 +27,9 @@ type Space struct {
 	// away.
 	matching, owned index
 	frozen          bool
+	// Exact: what matches nothing and what matches everything do not count as one. It is set before the first
+	// Add, and false by the rules before Revision8.
+	Exact bool
 }
 
 // index finds groups by the value of a label that their selector demands; rest are those that demand none.
@@ -82,7 +85,7 @@ func (s *Space) Add(t Term, filter string, filterID int) *Group {
 	case Inverse:
 		class = "o"
 	}
-	id := class + t.identity(filter)
+	id := class + t.identity(filter, s.Exact)
 	if g, ok := s.groups[id]; ok {
 		return g
 	}

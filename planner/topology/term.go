@@ -215,11 +215,16 @@ func (t *Term) Matches(podLabels labels.Set, namespace string) bool {
 	return t.Selector.Matches(podLabels)
 }
 
-// identity names what the term counts.
-func (t *Term) identity(filter string) string {
+// identity names what the term counts. exact tells a selector that matches nothing from one that matches
+// everything; as texts they are the same.
+func (t *Term) identity(filter string, exact bool) string {
 	namespaces := strings.Join(t.Namespaces, ",")
 	if t.AllNamespaces {
 		namespaces = "*"
 	}
-	return strings.Join([]string{t.Key, namespaces, t.Selector.String(), filter}, "\x00")
+	selector := t.Selector.String()
+	if _, selectable := t.Selector.Requirements(); !selectable && exact {
+		selector = "!"
+	}
+	return strings.Join([]string{t.Key, namespaces, selector, filter}, "\x00")
 }

@@ -75,9 +75,11 @@ type topologies struct {
 }
 
 func newTopologies(namespaces []topology.Namespace, o *options.Options) *topologies {
-	return &topologies{
+	tp := &topologies{
 		Space: topology.NewSpace(), Filters: make([]NodeFilter, 1), filterIDs: map[string]int{"": 0}, Namespaces: namespaces, together: o.Revision >= options.Revision7,
 	}
+	tp.Space.Exact = o.Revision >= options.Revision8
+	return tp
 }
 
 // compile adds the groups of a class. soft says that preferences count.
