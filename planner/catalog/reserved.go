@@ -10,9 +10,9 @@ import (
 // Unlimited is the Free of a reservation whose instances are not counted.
 const Unlimited = math.MaxInt64
 
-// picoPerMicro converts micro to pico USD; reserved capacity costs a ten-millionth of the on-demand price.
+// PicoPerMicro converts micro to pico USD; reserved capacity costs a ten-millionth of the on-demand price.
 const (
-	picoPerMicro  = 1_000_000
+	PicoPerMicro  = 1_000_000
 	reservedShare = 10_000_000
 )
 
@@ -32,9 +32,9 @@ func reservedOffering(instanceType string, o *events.CatalogOffering, prices Pri
 		}
 	}
 	if out.Rank == 0 {
-		out.Rank = prices.Of(instanceType, karpv1.CapacityTypeOnDemand, o.Zone) * picoPerMicro / reservedShare
+		out.Rank = prices.Of(instanceType, karpv1.CapacityTypeOnDemand, o.Zone) * PicoPerMicro / reservedShare
 	}
-	out.Price = (out.Rank + picoPerMicro/2) / picoPerMicro
+	out.Price = (out.Rank + PicoPerMicro/2) / PicoPerMicro
 	out.Requirements = offeringRequirements(out.Where)
 	return out
 }

@@ -32,7 +32,7 @@ type overlay struct {
 	name     string
 	weight   int32
 	set      requirement.Set
-	price    func(micro int64) int64 // nil if it does not change prices
+	price    func(p, unit int64) int64 // nil if it does not change prices; unit of p make a micro USD
 	capacity resource.Vector
 	names    []corev1.ResourceName
 }
@@ -179,7 +179,7 @@ func readOverlay(x *karpv1alpha1.NodeOverlay) (*overlay, error) {
 		return nil, fmt.Errorf("invalid priceAdjustment %q", *adjustment)
 	case price != nil:
 		fixed := microOf(*price)
-		o.price = func(int64) int64 { return fixed }
+		o.price = func(_, unit int64) int64 { return fixed * unit }
 	case adjustment != nil:
 		o.price = adjuster(*adjustment)
 	}
@@ -201,33 +201,36 @@ func microOf(text string) int64 {
 		return 0
 	}
 	r.Mul(r, big.NewRat(1_000_000, 1))
-	return round(r)
+	return round(r, priceMax)
 }
 
 // priceMax is a million USD per hour. More counts as that, so that sums and multiples stay within int64.
 const priceMax = 1_000_000_000_000
 
-func round(r *big.Rat) int64 {
+// round a half up; what is beyond most, or below its opposite, is that.
+func round(r *big.Rat, most int64) int64 {
 	switch {
-	case r.Cmp(big.NewRat(priceMax, 1)) >= 0:
-		return priceMax
-	case r.Cmp(big.NewRat(-priceMax, 1)) <= 0:
-		return -priceMax
+	case r.Cmp(big.NewRat(most, 1)) >= 0:
+		return most
+	case r.Cmp(big.NewRat(-most, 1)) <= 0:
+		return -most
 	}
 	r.Add(r, big.NewRat(1, 2))
 	return new(big.Int).Div(r.Num(), r.Denom()).Int64()
 }
 
 // adjuster adds an amount or a share; a price never falls below 0.
-func adjuster(text string) func(int64) int64 {
+func adjuster(text string) func(p, unit int64) int64 {
 	share, relative := strings.CutSuffix(text, "%")
 	if !relative {
 		delta := microOf(text)
-		return func(p int64) int64 { return min(max(0, p+delta), priceMax) }
+		return func(p, unit int64) int64 { return min(max(0, p+delta*unit), priceMax*unit) }
 	}
 	r, _ := new(big.Rat).SetString(share)
 	factor := new(big.Rat).Add(big.NewRat(1, 1), new(big.Rat).Quo(r, big.NewRat(100, 1)))
-	return func(p int64) int64 { return max(0, round(new(big.Rat).Mul(big.NewRat(p, 1), factor))) }
+	return func(p, unit int64) int64 {
+		return max(0, round(new(big.Rat).Mul(big.NewRat(p, 1), factor), priceMax*unit))
+	}
 }
 
 // targetsOf lists what an overlay would change: the prices of the offerings that meet its requirements, and
@@ -313,7 +316,7 @@ func (m *makings) overlay(p *Pool, owners map[overlayTarget]*overlay, resources 
 		}
 		of := making{t, key}
 		if m.types[of] == nil {
-			m.types[of] = c.build()
+			m.types[of] = c.build(m.revision)
 		}
 		types = append(types, m.types[of])
 		if priced {
@@ -370,7 +373,7 @@ func (c *change) key() (priced bool, key string) {
 }
 
 // build returns the type as the overlays change it.
-func (c *change) build() *catalog.InstanceType {
+func (c *change) build(revision int) *catalog.InstanceType {
 	changed := *c.from
 	changed.Offerings = slices.Clone(c.from.Offerings)
 	for j := range changed.Offerings {
@@ -379,12 +382,13 @@ func (c *change) build() *catalog.InstanceType {
 			continue
 		}
 		x := &changed.Offerings[j]
-		x.Price = o.price(x.Price)
-		if x.Reservation != "" {
-			own := *x.Where // it may be shared
-			own.Rank = x.Price * 1_000_000
-			x.Where = &own
+		if x.Reservation == "" {
+			x.Price = o.price(x.Price, 1)
+			continue
 		}
+		own := *x.Where // it may be shared
+		own.Rank, x.Price = reservedPrice(o, x, revision)
+		x.Where = &own
 	}
 	for _, name := range c.resources {
 		if changed.Hardware == c.from.Hardware {
@@ -394,6 +398,18 @@ func (c *change) build() *catalog.InstanceType {
 		changed.Capacity.Set(name, c.capacity(name).capacity.Get(name))
 	}
 	return &changed
+}
+
+// reservedPrice is what an overlay makes of the price of reserved capacity, in pico and micro USD. It is far
+// below a micro USD, of which a share would be nothing; that was so by the rules before Revision8.
+func reservedPrice(o *overlay, x *catalog.Offering, revision int) (pico, micro int64) {
+	const unit = catalog.PicoPerMicro
+	if revision < options.Revision8 {
+		micro = o.price(x.Price, 1)
+		return micro * unit, micro
+	}
+	pico = o.price(x.Rank, unit)
+	return pico, (pico + unit/2) / unit
 }
 
 // CatalogOf is what EC2 offers to a pool, without overlays; nil if it was not seen.
