@@ -11,7 +11,9 @@ import (
 	"millwright/planner"
 	"millwright/planner/catalog"
 	"millwright/planner/ledger"
+	"millwright/planner/options"
 	"millwright/planner/provision/internal/offer"
+	"millwright/planner/provision/internal/overlay"
 	"millwright/planner/provision/internal/place"
 	"millwright/planner/provision/internal/solve"
 	"millwright/planner/requirement"
@@ -27,6 +29,9 @@ func addAdopted(in *solve.Input, s *planner.Snapshot, usage map[string]*offer.Po
 			continue
 		}
 		cat := s.World.Catalog(c.Spec.NodeClassRef.Name)
+		if s.Options.Revision >= options.Revision8 {
+			cat = overlay.Catalog(s, c.Labels[karpv1.NodePoolLabelKey], c.Spec.NodeClassRef.Name)
+		}
 		if cat == nil {
 			continue
 		}
