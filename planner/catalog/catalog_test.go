@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"testing"
 
@@ -181,4 +182,33 @@ func TestLargestIsWhatLookingAtEachTypeFinds(t *testing.T) {
 			rt.Fatalf("largest %+v, want %+v", got, want)
 		}
 	})
+}
+
+// TestListsDifferByAllThatReservationsSay: what EC2 says of one replaces what it said before.
+func TestListsDifferByAllThatReservationsSay(t *testing.T) {
+	list := func(change func(*events.CatalogReservation), like ...*List) *List {
+		free := int64(2)
+		r := &events.CatalogReservation{ID: "cr-1", Type: "default", Free: &free}
+		change(r)
+		return NewList([]events.CatalogInstanceType{{Name: "m5.large", Capacity: map[string]int64{"cpu": 2000}, Offerings: []events.CatalogOffering{
+			{Zone: "a", CapacityType: "reserved", Available: true, Reservation: r}}}}, like...)
+	}
+	before := list(func(*events.CatalogReservation) {})
+	if list(func(*events.CatalogReservation) {}, before) != before {
+		t.Error("nothing has changed, and the List is another")
+	}
+	for what, change := range map[string]func(*events.CatalogReservation){
+		"id":            func(r *events.CatalogReservation) { r.ID = "cr-2" },
+		"type":          func(r *events.CatalogReservation) { r.Type = "capacity-block" },
+		"interruptible": func(r *events.CatalogReservation) { r.Interruptible = true },
+		"free":          func(r *events.CatalogReservation) { *r.Free = 1 },
+		"without limit": func(r *events.CatalogReservation) { r.Free = nil },
+		"price":         func(r *events.CatalogReservation) { r.PicoUSDPerHour = 7 },
+	} {
+		var want events.CatalogReservation
+		after := list(func(r *events.CatalogReservation) { change(r); want = *r }, before)
+		if got := after.Published()[0].Offerings[0].Reservation; !reflect.DeepEqual(*got, want) {
+			t.Errorf("%s: %+v, want %+v", what, *got, want)
+		}
+	}
 }

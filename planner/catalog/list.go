@@ -86,7 +86,7 @@ func keyOf(list []events.CatalogOffering) string {
 		}
 		if r := o.Reservation; r != nil {
 			b = append(append(append(append(append(b, 1), r.ID...), 0), r.Type...), 0)
-			b = strconv.AppendInt(b, r.PicoUSDPerHour, 10)
+			b = strconv.AppendInt(strconv.AppendBool(b, r.Interruptible), r.PicoUSDPerHour, 10)
 			if r.Free != nil {
 				b = strconv.AppendInt(append(b, 2), *r.Free, 10)
 			}
