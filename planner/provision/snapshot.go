@@ -41,7 +41,7 @@ func inputOf(s *planner.Snapshot, sc Scenario) *solve.Input {
 				Options: s.Options, Daemons: daemonInputs(s), Unavailable: s.Ledger.UnavailableOfferings(s.Now),
 				FullSubnets: s.Ledger.UnavailableSubnets(s.Now), ClosedZones: s.ClosedZones,
 			},
-			Volumes: s.World, Classes: s.World.Classes(), FreeReserved: freeReserved(s),
+			Volumes: &holders{World: s.World}, Classes: s.World.Classes(), FreeReserved: freeReserved(s),
 		},
 		Now: s.Now, Namespaces: namespaces(s.World),
 	}

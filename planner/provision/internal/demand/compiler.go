@@ -40,7 +40,7 @@ func (in *interner) Alternative(s requirement.Set) *Alternative {
 type Compiler struct {
 	interner
 	options *options.Options
-	volumes volume.Source
+	volumes volume.Holders
 	respect bool // preferences count
 	// preferNoSchedule: some template or node has such a taint.
 	preferNoSchedule bool
@@ -65,6 +65,9 @@ func (c *Compiler) Class(p *world.Pod) *Class {
 		return c.compile(key, nil, nil)
 	}
 	v, err := volume.Of(c.volumes, p, c.options)
+	if err == nil && c.options.Revision >= options.Revision8 {
+		err = volume.Held(c.volumes, p)
+	}
 	switch {
 	case err != nil:
 		key.volumes = "!" + err.Error()
@@ -212,7 +215,7 @@ func PodTerms(spec *corev1.PodSpec) []requirement.Set {
 
 // NewCompiler of pods. respect: preferences count; preferNoSchedule: some NodePool or node has a taint of
 // that effect.
-func NewCompiler(o *options.Options, volumes volume.Source, namespaces []topology.Namespace, respect, preferNoSchedule bool) *Compiler {
+func NewCompiler(o *options.Options, volumes volume.Holders, namespaces []topology.Namespace, respect, preferNoSchedule bool) *Compiler {
 	return &Compiler{
 		options: o, volumes: volumes, respect: respect, preferNoSchedule: preferNoSchedule, Classes: map[ClassKey]*Class{}, Topologies: newTopologies(namespaces, o),
 	}

@@ -35,7 +35,7 @@ type Input struct {
 	FreeReserved func(id string, free int64, at time.Time) int64
 	// Classes of all pods, for the anti-affinity of those that run.
 	Classes []*world.PodClass
-	Volumes volume.Source
+	Volumes volume.Holders
 }
 
 // PlannedInput is a claim of the Ledger that is not a node yet.

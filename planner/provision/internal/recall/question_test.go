@@ -199,18 +199,20 @@ type source struct {
 	volume *corev1.PersistentVolume
 	class  *storagev1.StorageClass
 	csi    *storagev1.CSINode
+	holder *world.Pod
 }
 
 func (s *source) PersistentVolumeClaim(string) *corev1.PersistentVolumeClaim { return s.claim }
 func (s *source) PersistentVolume(string) *corev1.PersistentVolume           { return s.volume }
 func (s *source) StorageClass(string) *storagev1.StorageClass                { return s.class }
 func (s *source) CSINode(string) *storagev1.CSINode                          { return s.csi }
+func (s *source) Holder(string) *world.Pod                                   { return s.holder }
 
 // TestWhatWasLookedUpIsLookedUpAgain, and whatever is another thing by then ends the answer.
 func TestWhatWasLookedUpIsLookedUpAgain(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	made := func() (*source, *solve.Input) {
-		in, s := &solve.Input{}, &source{&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{}, &storagev1.CSINode{}}
+		in, s := &solve.Input{}, &source{&corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}, &storagev1.StorageClass{}, &storagev1.CSINode{}, nil}
 		in.Volumes = s
 		in.ClosedZones = func(string) []string { return []string{"a"} }
 		in.FreeReserved = func(_ string, free int64, _ time.Time) int64 { return free }
@@ -222,6 +224,7 @@ func TestWhatWasLookedUpIsLookedUpAgain(t *testing.T) {
 	in.Volumes.PersistentVolume("x")
 	in.Volumes.StorageClass("x")
 	in.Volumes.CSINode("x")
+	in.Volumes.Holder("x")
 	in.ClosedZones("default")
 	in.FreeReserved("cr-1", 3, at)
 	for name, change := range map[string]func(*source, *solve.Input){
@@ -229,6 +232,7 @@ func TestWhatWasLookedUpIsLookedUpAgain(t *testing.T) {
 		"volume":      func(s *source, _ *solve.Input) { s.volume = &corev1.PersistentVolume{} },
 		"class":       func(s *source, _ *solve.Input) { s.class = nil },
 		"CSINode":     func(s *source, _ *solve.Input) { s.csi = nil },
+		"holder":      func(s *source, _ *solve.Input) { s.holder = &world.Pod{} },
 		"zones":       func(_ *source, in *solve.Input) { in.ClosedZones = func(string) []string { return nil } },
 		"reservation": func(_ *source, in *solve.Input) { in.FreeReserved = func(string, int64, time.Time) int64 { return 2 } },
 	} {

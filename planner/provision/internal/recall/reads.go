@@ -9,12 +9,13 @@ import (
 
 	"millwright/planner/provision/internal/solve"
 	"millwright/planner/provision/internal/volume"
+	"millwright/planner/world"
 )
 
 // Reads are what a solver has looked up while it ran. Objects are compared by identity: those of a World are
 // replaced, never changed.
 type Reads struct {
-	source   volume.Source
+	source   volume.Holders
 	objects  map[object]any
 	closed   map[string][]string
 	reserved map[reserved]int64
@@ -23,7 +24,7 @@ type Reads struct {
 	held bool
 }
 
-// object of a volume.Source, by kind and name.
+// object of volume.Holders, by kind and name.
 type object struct {
 	kind byte
 	name string
@@ -40,6 +41,7 @@ const (
 	persistentVolume
 	storageClass
 	csiNode
+	holder
 )
 
 // Watch has what the solver looks up in the input noted until the pass ends, for all questions that it
@@ -98,7 +100,7 @@ func (r *Reads) compare(in *solve.Input) bool {
 	return true
 }
 
-func lookUp(s volume.Source, x object) any {
+func lookUp(s volume.Holders, x object) any {
 	switch x.kind {
 	case persistentVolumeClaim:
 		return s.PersistentVolumeClaim(x.name)
@@ -106,6 +108,8 @@ func lookUp(s volume.Source, x object) any {
 		return s.PersistentVolume(x.name)
 	case storageClass:
 		return s.StorageClass(x.name)
+	case holder:
+		return s.Holder(x.name)
 	}
 	return s.CSINode(x.name)
 }
@@ -115,7 +119,7 @@ func note[T any](r *Reads, kind byte, name string, got *T) *T {
 	return got
 }
 
-// PersistentVolumeClaim and the others implement volume.Source.
+// PersistentVolumeClaim and the others implement volume.Holders.
 func (r *Reads) PersistentVolumeClaim(key string) *corev1.PersistentVolumeClaim {
 	return note(r, persistentVolumeClaim, key, r.source.PersistentVolumeClaim(key))
 }
@@ -130,4 +134,8 @@ func (r *Reads) StorageClass(name string) *storagev1.StorageClass {
 
 func (r *Reads) CSINode(name string) *storagev1.CSINode {
 	return note(r, csiNode, name, r.source.CSINode(name))
+}
+
+func (r *Reads) Holder(claim string) *world.Pod {
+	return note(r, holder, claim, r.source.Holder(claim))
 }
