@@ -16,8 +16,9 @@ var (
 	ErrNoSpace = errors.New("no space left for blobs")
 	// ErrCompacted: the sequence asked for is no longer retained; start from a checkpoint.
 	ErrCompacted = errors.New("sequence no longer retained")
-	// ErrRenewed: the stream has lost messages after `from`, or was replaced by a new incarnation. State
-	// names the one in force from now on; start from its checkpoint or its first message.
+	// ErrRenewed: the stream has lost messages that were read, even if others took their place, or was
+	// replaced by a new incarnation. State names the one in force from now on; start from its checkpoint or
+	// its first message.
 	ErrRenewed = errors.New("stream has a new incarnation")
 )
 

@@ -19,13 +19,14 @@ func (e errCallback) Unwrap() error { return e.error }
 // Consume implements events.Stream.
 func (s *Stream) Consume(ctx context.Context, from uint64, fn func(events.Message) error) error {
 	n := s.current()
+	var delivered position
 	for attempt := 0; ; attempt++ {
 		before := from
 		consume := s.consume
 		if s.cfg.ReadOnly {
 			consume = s.read
 		}
-		err := consume(ctx, n, &from, fn)
+		err := consume(ctx, n, &from, &delivered, fn)
 		var own errCallback
 		switch {
 		case errors.As(err, &own):
@@ -57,9 +58,10 @@ func pause(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// consume reads from *from on over one consumer on the server, moving *from, until something fails.
-func (s *Stream) consume(ctx context.Context, n int, from *uint64, fn func(events.Message) error) error {
-	if err := s.checkStart(ctx, n, from); err != nil {
+// consume reads from *from on over one consumer on the server, moving *from and delivered, until something
+// fails.
+func (s *Stream) consume(ctx context.Context, n int, from *uint64, delivered *position, fn func(events.Message) error) error {
+	if err := s.checkStart(ctx, n, from, delivered); err != nil {
 		return err
 	}
 	consumer, err := s.consumer(ctx, n, *from)
@@ -71,15 +73,13 @@ func (s *Stream) consume(ctx context.Context, n int, from *uint64, fn func(event
 		return err
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	var delivered position
-	delivered.set(events.Message{Sequence: *from - 1})
-	watched := s.watchIncarnation(ctx, n, &delivered, cancel)
+	watched := s.watchIncarnation(ctx, n, delivered, cancel)
 	defer func() {
 		messages.Stop()
 		cancel(nil)
 		<-watched
 	}()
-	err = s.deliver(ctx, n, messages, &delivered, fn)
+	err = s.deliver(ctx, n, messages, delivered, fn)
 	*from = delivered.sequence() + 1
 	s.saw(n, *from-1)
 	return err
@@ -94,8 +94,9 @@ func (s *Stream) consumer(ctx context.Context, n int, from uint64) (jetstream.Co
 	})
 }
 
-// checkStart refuses a start outside of what the stream holds.
-func (s *Stream) checkStart(ctx context.Context, n int, from *uint64) error {
+// checkStart refuses a start outside of what the stream holds, or after a message that it no longer holds. It
+// sets where the reader is.
+func (s *Stream) checkStart(ctx context.Context, n int, from *uint64, delivered *position) error {
 	higher, err := s.highest(ctx)
 	if err == nil && higher > n {
 		return fmt.Errorf("stream %s is followed by number %d: %w", s.cfg.streamName(n), higher, events.ErrRenewed)
@@ -117,7 +118,20 @@ func (s *Stream) checkStart(ctx context.Context, n int, from *uint64) error {
 	if *from < state.First {
 		return fmt.Errorf("sequence %d of %s, first is %d: %w", *from, state.Incarnation, state.First, events.ErrCompacted)
 	}
-	return nil
+	delivered.startAt(*from)
+	delivered.moveTo(s.conn.Stats().Reconnects)
+	if delivered.sequence() < state.First { // it was discarded
+		return nil
+	}
+	return s.checkReplaced(ctx, n, delivered.last())
+}
+
+// checkReplaced returns ErrRenewed if another message is in the place of one that was delivered.
+func (s *Stream) checkReplaced(ctx context.Context, n int, delivered events.Message) error {
+	if !s.replaced(ctx, n, delivered) {
+		return nil
+	}
+	return fmt.Errorf("stream %s lost message %d and was written on: %w", s.cfg.streamName(n), delivered.Sequence, events.ErrRenewed)
 }
 
 func (s *Stream) deliver(ctx context.Context, n int, messages jetstream.MessagesContext, delivered *position, fn func(events.Message) error) error {
@@ -137,8 +151,14 @@ func (s *Stream) deliver(ctx context.Context, n int, messages jetstream.Messages
 }
 
 // handOut calls fn with a message that follows the one delivered last, even after a hole. Any other is
-// skipped.
+// skipped. If the client has reconnected, a server that lost its end may have been written on meanwhile, past
+// what was delivered.
 func (s *Stream) handOut(ctx context.Context, n int, m events.Message, delivered *position, fn func(events.Message) error) error {
+	if delivered.moveTo(s.conn.Stats().Reconnects) {
+		if err := s.checkReplaced(ctx, n, delivered.last()); err != nil {
+			return err
+		}
+	}
 	want := delivered.sequence() + 1
 	switch {
 	case m.Sequence < want:

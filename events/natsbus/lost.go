@@ -21,6 +21,26 @@ const doubtDefault = 5 * time.Second
 type position struct {
 	mu sync.Mutex
 	m  events.Message
+	// connection is the one over which m was delivered, or was found to be stored still.
+	connection uint64
+}
+
+// startAt sets the position before a sequence, unless it is there already.
+func (p *position) startAt(from uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.m.Sequence+1 != from {
+		p.m = events.Message{Sequence: from - 1}
+	}
+}
+
+// moveTo takes in which connection delivers now, and reports whether another one did so far.
+func (p *position) moveTo(connection uint64) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	moved := p.connection != connection
+	p.connection = connection
+	return moved
 }
 
 // last message delivered; without Data if none was yet.

@@ -3,6 +3,9 @@ package natsbus
 import (
 	"context"
 	"errors"
+	"net"
+	"os"
+	"path/filepath"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -81,5 +84,66 @@ func TestAnEndThatWasWrittenAnewIsLost(t *testing.T) {
 		if got := s.replaced(t.Context(), s.current(), events.Message{Sequence: state.Last, Data: []byte(text)}); got != lost {
 			t.Errorf("delivered %q: lost %v", text, got)
 		}
+	}
+}
+
+// lateServer keeps a client away while it is shut: one that reconnects later than others.
+type lateServer struct {
+	*server
+	shut atomic.Bool
+}
+
+func (l *lateServer) InProcessConn() (net.Conn, error) {
+	if l.shut.Load() {
+		return nil, errors.New("no route")
+	}
+	return l.server.InProcessConn()
+}
+
+// TestAReaderIsToldOfAnEndThatWasWrittenAnewWhileItWasAway: the power went before the server had flushed what
+// it acknowledged, and another watcher, which had not read that, wrote on past what the reader had read.
+func TestAReaderIsToldOfAnEndThatWasWrittenAnewWhileItWasAway(t *testing.T) {
+	for name, readOnly := range map[string]bool{"reader": true, "watcher": false} {
+		t.Run(name, func(t *testing.T) {
+			server := startServer(t)
+			publishNext(t, server.open(t, nil), "flushed")
+			server.stop(t)
+			stored, flushed := filepath.Join(server.dir, "jetstream"), filepath.Join(t.TempDir(), "jetstream")
+			if err := os.CopyFS(flushed, os.DirFS(stored)); err != nil {
+				t.Fatal(err)
+			}
+			server.Restore(t)
+
+			late := &lateServer{server: server}
+			reader := server.open(t, func(c *Config) { c.Server, c.ReadOnly = late, readOnly })
+			read, ended := make(chan string, 10), make(chan error, 1)
+			go func() {
+				ended <- reader.Consume(t.Context(), 1, func(m events.Message) error { read <- string(m.Data); return nil })
+			}()
+			publishNext(t, server.open(t, nil), "lost")
+			for got := ""; got != "lost"; got = <-read {
+			}
+
+			late.shut.Store(true)
+			server.stop(t)
+			if err := errors.Join(os.RemoveAll(stored), os.CopyFS(stored, os.DirFS(flushed))); err != nil {
+				t.Fatal(err)
+			}
+			server.Restore(t)
+			other := server.open(t, nil)
+			publishNext(t, other, "in its place")
+			publishNext(t, other, "after it")
+			late.shut.Store(false)
+			select {
+			case got := <-read:
+				t.Errorf("%q follows what was lost", got)
+			case err := <-ended:
+				if !errors.Is(err, events.ErrRenewed) {
+					t.Errorf("ended with %v", err)
+				}
+			case <-time.After(time.Minute):
+				t.Error("the reader was not told")
+			}
+		})
 	}
 }

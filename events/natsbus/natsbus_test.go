@@ -151,7 +151,7 @@ func TestAQuestionThatIsNeverAnswered(t *testing.T) {
 	for name, ask := range map[string]func(context.Context) error{
 		"State":   func(ctx context.Context) error { _, err := s.State(ctx); return err },
 		"Renew":   func(ctx context.Context) error { _, err := s.Renew(ctx); return err },
-		"consume": func(ctx context.Context) error { return s.consume(ctx, 1, new(uint64), nil) },
+		"consume": func(ctx context.Context) error { return s.consume(ctx, 1, new(uint64), new(position), nil) },
 		"List":    func(ctx context.Context) error { _, err := s.Blobs().List(ctx, ""); return err },
 		"Delete":  func(ctx context.Context) error { return s.Blobs().Delete(ctx, "x") },
 	} {

@@ -34,18 +34,17 @@ const (
 )
 
 // read is consume for a ReadOnly client.
-func (s *Stream) read(ctx context.Context, n int, from *uint64, fn func(events.Message) error) error {
-	if err := s.checkStart(ctx, n, from); err != nil {
+func (s *Stream) read(ctx context.Context, n int, from *uint64, delivered *position, fn func(events.Message) error) error {
+	if err := s.checkStart(ctx, n, from, delivered); err != nil {
 		return err
 	}
-	b, err := s.newBatches(n)
+	b, err := s.newBatches(n, delivered)
 	if err != nil {
 		return err
 	}
 	defer b.close()
 	ctx, cancel := context.WithCancelCause(ctx)
-	b.delivered.set(events.Message{Sequence: *from - 1})
-	watched := s.watchIncarnation(ctx, n, &b.delivered, cancel)
+	watched := s.watchIncarnation(ctx, n, delivered, cancel)
 	defer func() {
 		cancel(nil)
 		<-watched
@@ -53,7 +52,7 @@ func (s *Stream) read(ctx context.Context, n int, from *uint64, fn func(events.M
 	for err == nil {
 		err = b.readOn(ctx, fn)
 	}
-	*from = b.delivered.sequence() + 1
+	*from = delivered.sequence() + 1
 	s.saw(n, *from-1)
 	return errors.Join(context.Cause(ctx), err)
 }
@@ -62,7 +61,7 @@ func (s *Stream) read(ctx context.Context, n int, from *uint64, fn func(events.M
 type batches struct {
 	s         *Stream
 	n         int
-	delivered position
+	delivered *position
 	answers   *nats.Subscription
 	inbox     string
 	asked     int
@@ -70,8 +69,8 @@ type batches struct {
 	wake      chan struct{}
 }
 
-func (s *Stream) newBatches(n int) (*batches, error) {
-	b := &batches{s: s, n: n, inbox: s.conn.NewInbox(), wake: make(chan struct{}, 1)}
+func (s *Stream) newBatches(n int, delivered *position) (*batches, error) {
+	b := &batches{s: s, n: n, delivered: delivered, inbox: s.conn.NewInbox(), wake: make(chan struct{}, 1)}
 	var err error
 	if b.answers, err = s.conn.SubscribeSync(b.inbox + ".*"); err != nil {
 		return nil, err
@@ -161,7 +160,7 @@ func (b *batches) deliver(ctx context.Context, m *nats.Msg, fn func(events.Messa
 	if name := b.s.cfg.streamName(b.n); err != nil || m.Header.Get(headerStream) != name {
 		return fmt.Errorf("read stream %s: answered by message %q of stream %q", name, m.Header.Get(headerSequence), m.Header.Get(headerStream))
 	}
-	return b.s.handOut(ctx, b.n, events.Message{Sequence: sequence, Data: m.Data}, &b.delivered, fn)
+	return b.s.handOut(ctx, b.n, events.Message{Sequence: sequence, Data: m.Data}, b.delivered, fn)
 }
 
 // wait returns when a message was stored, or might have been.

@@ -2,6 +2,7 @@ package fold
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -34,6 +35,9 @@ func (s *State) consume(ctx context.Context) error {
 	}
 	at, _ := s.Position()
 	err = events.Fold(ctx, s.stream, max(at.Sequence+1, state.First, 1), events.Folder{Apply: s.observe, Held: s.holdsCatalog, Refused: s.refuse})
+	if errors.Is(err, events.ErrRenewed) {
+		s.distrusted = true // even in the incarnation folded: what was folded may no longer be what it holds
+	}
 	return fmt.Errorf("consume stream %s: %w", state.Incarnation, err)
 }
 
@@ -108,10 +112,27 @@ func (s *State) observe(sequence uint64, o events.Observation) error {
 	s.noteWhole(whole)
 	s.metrics.streamLag.Set(max(0, s.clock().Sub(o.ObservedAt).Seconds()))
 	s.signals.Broadcast()
-	if len(drifted) > 0 && s.clock().Sub(s.restarted) >= restartEvery {
-		return s.distrust(drifted)
+	now := s.clock()
+	switch restarted := now.Sub(s.restarted).Abs(); {
+	case len(drifted) > 0 && restarted >= restartEvery:
+		s.metrics.countDrifts(drifted)
+		return s.distrust(fmt.Errorf("the World is not what the watcher published: %s differ", strings.Join(drifted, ", ")))
+	case saysWhole(o, now) && isOlder(s.unsynced.Load(), now, 2*restartEvery) && restarted >= 2*restartEvery:
+		return s.distrust(errors.New("the World is not whole, and the watcher's is"))
 	}
 	return nil
+}
+
+// saysWhole reports a heartbeat of now, not of what is read again, with sums: the watcher's resync has ended,
+// and its own World would be torn for moments only, until it begins another epoch.
+func saysWhole(o events.Observation, now time.Time) bool {
+	h, ok := o.Object.(*events.Heartbeat)
+	return ok && len(h.Sums) > 0 && now.Sub(o.ObservedAt).Abs() < restartEvery
+}
+
+// isOlder reports that it is longer than d since a time in Unix nanoseconds; false if that is 0.
+func isOlder(since int64, now time.Time, d time.Duration) bool {
+	return since != 0 && now.Sub(time.Unix(0, since)).Abs() >= d
 }
 
 // noteWhole notes whether the World is whole, and since when it is not.
@@ -124,17 +145,15 @@ func (s *State) noteWhole(whole bool) {
 	}
 }
 
-// restartEvery bounds how often a World that differs from what was published is folded again.
+// restartEvery bounds how often a World that differs from what was published is folded again. One that misses
+// messages is half as often, because the watcher repairs those that its own World misses.
 const restartEvery = time.Minute
 
 // distrust ends the fold, so that it starts again from a checkpoint: that helps if only this process is
 // wrong. If all are, the watcher's own World is too, and it publishes everything again.
-func (s *State) distrust(kinds []string) error {
-	for _, kind := range kinds {
-		s.metrics.drifts.WithLabelValues(kind).Inc()
-	}
+func (s *State) distrust(why error) error {
 	s.distrusted, s.restarted = true, s.clock()
-	return fmt.Errorf("the World is not what the watcher published: %s differ", strings.Join(kinds, ", "))
+	return why
 }
 
 // Reasons for which a message cannot be folded.

@@ -68,6 +68,12 @@ func newStateMetrics(r prometheus.Registerer, s *State) *stateMetrics {
 	return m
 }
 
+func (m *stateMetrics) countDrifts(kinds []string) {
+	for _, kind := range kinds {
+		m.drifts.WithLabelValues(kind).Inc()
+	}
+}
+
 func unix(t time.Time) float64 {
 	if t.IsZero() {
 		return 0

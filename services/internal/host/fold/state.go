@@ -64,8 +64,8 @@ type State struct {
 	head     uint64
 	headRead bool
 
-	// distrusted: the World differs from what the watcher published; restarted is when it was last folded
-	// again because of that. Only the goroutine that folds the stream uses them.
+	// distrusted: the World differs from what the watcher published, or misses some of it; restarted is when
+	// it was last folded again because of that. Only the goroutine that folds the stream uses them.
 	distrusted bool
 	restarted  time.Time
 

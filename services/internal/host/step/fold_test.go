@@ -1,12 +1,15 @@
 package step
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright/events"
 	"millwright/planner"
@@ -113,6 +116,81 @@ func TestAWorldThatIsNotWhatWasPublishedIsFoldedAnew(t *testing.T) {
 		r.resync()
 		if r.state.Torn() {
 			t.Error("torn after a resync")
+		}
+	})
+}
+
+// wayward is a stream as its first consumer finds it: fn is called in place of what that is to be given.
+type wayward struct {
+	events.Stream
+	fn    func(m events.Message, deliver func(events.Message) error) error
+	calls int
+}
+
+func (s *wayward) Consume(ctx context.Context, from uint64, deliver func(events.Message) error) error {
+	s.calls++
+	if s.calls > 1 {
+		return s.Stream.Consume(ctx, from, deliver)
+	}
+	return s.Stream.Consume(ctx, from, func(m events.Message) error { return s.fn(m, deliver) })
+}
+
+// The watcher's World is whole, so that no other epoch comes.
+func TestAWorldThatIsTornInOneProcessAloneIsFoldedAnew(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		stream := &wayward{Stream: r.stream, fn: func(m events.Message, deliver func(events.Message) error) error {
+			if m.Sequence == 1 { // the begin of the resync
+				return nil
+			}
+			return deliver(m)
+		}}
+		r.restartWith(func(cfg *fold.StateConfig) { cfg.Stream = stream })
+		r.resync()
+		heartbeats := func(d time.Duration, h events.Heartbeat) {
+			for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(10 * time.Second) {
+				r.publish(events.KindNone, events.OpHeartbeat, "", &h)
+			}
+		}
+		heartbeats(5*time.Minute, events.Heartbeat{})
+		if stream.calls != 1 {
+			t.Errorf("folded %d times while the watcher's own resync may still run", stream.calls)
+		}
+		heartbeats(30*time.Second, events.Heartbeat{Sums: map[string]events.Sum{"Node": {}}})
+		if _, synced := r.state.Position(); !synced || r.state.Torn() || stream.calls != 2 {
+			t.Errorf("synced %t, torn %t, folded %d times", synced, r.state.Torn(), stream.calls)
+		}
+	})
+}
+
+// The stream lost its end and was written on: the World's position is in it, but not what was folded.
+func TestAWorldOfMessagesThatTheStreamLostIsFoldedAnew(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		lost, err := events.Encode(events.Observation{Epoch: 1, Counter: 4, Kind: events.KindNode, Op: events.OpUpsert, UID: "uid-lost", Name: "lost",
+			Object: &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "lost", UID: "uid-lost"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.restartWith(func(cfg *fold.StateConfig) {
+			cfg.Stream = &wayward{Stream: r.stream, fn: func(m events.Message, deliver func(events.Message) error) error {
+				switch m.Sequence {
+				case 4:
+					m.Data = lost
+				case 5:
+					return events.ErrRenewed
+				}
+				return deliver(m)
+			}}
+		})
+		r.resync()
+		r.node("a", nil)
+		if r.state.Version().Node("lost") == nil {
+			t.Fatal("what is lost later is not folded")
+		}
+		r.node("b", nil)
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if w := r.state.Version(); w.Node("lost") != nil || w.Node("a") == nil || w.Node("b") == nil {
+			t.Errorf("nodes lost, a and b are there: %t, %t, %t", w.Node("lost") != nil, w.Node("a") != nil, w.Node("b") != nil)
 		}
 	})
 }
