@@ -13,15 +13,20 @@ const (
 type Usage struct {
 	// QuotaBytes is the size of the file at which the database stops accepting writes.
 	QuotaBytes int64
+	// Assumed: the database does not report its quota, and QuotaBytes is a guess. It is reason enough to make
+	// room, and not to write less.
+	Assumed bool
 	// FileBytes is the size of the file; UsedBytes of it are in use, the rest is free.
 	FileBytes, UsedBytes int64
 	// NoSpace: the database refuses writes, because it was full.
 	NoSpace bool
 }
 
-// Full reports that nothing more is written: the alarm is raised, or the file has reached the quota. An
-// embedded etcd that refuses leases for want of room raises no alarm.
-func (u Usage) Full() bool { return u.NoSpace || u.QuotaBytes > 0 && u.FileBytes >= u.QuotaBytes }
+// Full reports that nothing more is written: the alarm is raised, or the file has reached the quota, if that
+// is known. An embedded etcd that refuses leases for want of room raises no alarm.
+func (u Usage) Full() bool {
+	return u.NoSpace || !u.Assumed && u.QuotaBytes > 0 && u.FileBytes >= u.QuotaBytes
+}
 
 // Level is the used fraction of the quota.
 func (u Usage) Level() float64 {

@@ -12,8 +12,8 @@ import (
 	"millwright/store"
 )
 
-// quotaDefault is etcd's own default, for servers that do not report their quota: those before 3.6, and those
-// without the flag.
+// quotaDefault is etcd's own default. It is assumed of servers that do not report their quota, those before
+// 3.6, and of those that have none.
 const quotaDefault = 2 << 30
 
 const (
@@ -64,7 +64,7 @@ func (l *Log) status(ctx context.Context, endpoint string) (*clientv3.StatusResp
 func usageOf(s *clientv3.StatusResponse) store.Usage {
 	u := store.Usage{QuotaBytes: s.DbSizeQuota, FileBytes: s.DbSize, UsedBytes: s.DbSizeInUse}
 	if u.QuotaBytes <= 0 {
-		u.QuotaBytes = quotaDefault
+		u.QuotaBytes, u.Assumed = quotaDefault, true
 	}
 	if u.UsedBytes == 0 {
 		u.UsedBytes = u.FileBytes

@@ -34,7 +34,7 @@ func (s *session) databaseState(ctx context.Context, now time.Time) (*overview.D
 	if err != nil {
 		return nil, err
 	}
-	d := &overview.DatabaseStatus{QuotaBytes: u.QuotaBytes, FileBytes: u.FileBytes, UsedBytes: u.UsedBytes, NoSpace: u.NoSpace, Archived: base.Seq}
+	d := &overview.DatabaseStatus{QuotaBytes: u.QuotaBytes, QuotaAssumed: u.Assumed, FileBytes: u.FileBytes, UsedBytes: u.UsedBytes, NoSpace: u.NoSpace, Archived: base.Seq}
 	from := max(base.Seq+1, head.Seq-min(head.Seq, rateRecords))
 	first, err := s.database.Stored(ctx, from, 1)
 	if err != nil || len(first) == 0 {
@@ -46,7 +46,7 @@ func (s *session) databaseState(ctx context.Context, now time.Time) (*overview.D
 
 // fullAt extrapolates: live records fill what is used, and recent ones came within a time.
 func fullAt(u store.Usage, live, recent uint64, took time.Duration, now time.Time) time.Time {
-	if live == 0 || recent == 0 || took <= 0 || u.UsedBytes == 0 {
+	if u.Assumed || live == 0 || recent == 0 || took <= 0 || u.UsedBytes == 0 {
 		return time.Time{}
 	}
 	each := float64(u.UsedBytes) / float64(live)
@@ -64,6 +64,9 @@ func (st *status) printDatabase(w io.Writer) {
 		return
 	}
 	fmt.Fprintf(w, "database of the log: %d of %d MiB used", d.UsedBytes>>20, d.QuotaBytes>>20)
+	if d.QuotaAssumed {
+		fmt.Fprint(w, " (etcd's default: it reports no quota of its own)")
+	}
 	switch {
 	case d.NoSpace:
 		fmt.Fprint(w, ", FULL: it takes no writes (millctl log relieve)")

@@ -48,6 +48,17 @@ func TestStatusTellsOfTheDatabase(t *testing.T) {
 	}
 }
 
+func TestStatusSaysThatTheQuotaIsAssumed(t *testing.T) {
+	var out strings.Builder
+	(&status{&overview.Status{Archive: true, Database: &overview.DatabaseStatus{UsedBytes: 5 << 29, QuotaBytes: 2 << 30, QuotaAssumed: true}}}).printDatabase(&out)
+	if want := "database of the log: 2560 of 2048 MiB used (etcd's default: it reports no quota of its own)\n"; out.String() != want {
+		t.Errorf("got %s, want %s", out.String(), want)
+	}
+	if at := fullAt(store.Usage{QuotaBytes: 1000, Assumed: true, UsedBytes: 500}, 1000, 1000, time.Hour, time.Now()); !at.IsZero() {
+		t.Errorf("full at %s", at)
+	}
+}
+
 func TestTheLogIsRelievedByCommand(t *testing.T) {
 	dir, _ := archived(t)
 	out, err := millctl(dir, "log", "relieve")

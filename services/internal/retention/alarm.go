@@ -32,11 +32,14 @@ func (k *Keeper) alarm(ctx context.Context, u store.Usage) error {
 		if u.Level() < l.from || k.raised[l.reason] {
 			continue
 		}
-		text := l.text
+		text, quota := l.text, fmt.Sprintf("its %d MiB", u.QuotaBytes>>20)
+		if u.Assumed { // then explanations stay in
+			text, quota = levels[0].text, fmt.Sprintf("%d MiB, etcd's default, as it reports no quota", u.QuotaBytes>>20)
+		}
 		if k.archiver == nil {
 			text = "nothing can be archived without --archive-dir"
 		}
-		err := k.raiseAlarm(ctx, l.reason, fmt.Sprintf("the database of the event log uses %.0f %% of its %d MiB: %s", 100*u.Level(), u.QuotaBytes>>20, text))
+		err := k.raiseAlarm(ctx, l.reason, fmt.Sprintf("the database of the event log uses %.0f %% of %s: %s", 100*u.Level(), quota, text))
 		if err != nil {
 			return err
 		}

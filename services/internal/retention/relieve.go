@@ -81,7 +81,7 @@ func (g *Guard) judge(u store.Usage) {
 	switch {
 	case u.Full():
 		text = "the log's database is full"
-	case u.Level() >= store.OmitExplanationsFrom && g.cfg.Archive == nil:
+	case u.Level() >= store.OmitExplanationsFrom && !u.Assumed && g.cfg.Archive == nil:
 		text = fmt.Sprintf("the log's database uses %.0f %% of its %d MiB, and nothing can be archived without --archive-dir", 100*u.Level(), u.QuotaBytes>>20)
 	}
 	g.setTrouble(text)

@@ -100,6 +100,56 @@ func TestAFullDatabaseRecoversWhileAMemberIsAway(t *testing.T) {
 }
 
 // Without an archive the history of keys is all there is to give up.
+// earlier is an etcd before 3.6, which does not report its quota: 2 GiB are assumed.
+type earlier struct {
+	*etcdlog.Log
+	used         int64
+	defragmented int
+}
+
+func (e *earlier) Usage(ctx context.Context) (store.Usage, error) {
+	u, err := e.Log.Usage(ctx)
+	u.QuotaBytes, u.Assumed = 2<<30, true
+	if e.used > 0 {
+		u.FileBytes, u.UsedBytes = e.used, e.used
+	}
+	return u, err
+}
+
+func (e *earlier) Defragment(ctx context.Context) error {
+	e.defragmented++
+	return e.Log.Defragment(ctx)
+}
+
+func TestAnEtcdThatDoesNotReportItsQuotaIsNotRelievedBeforeItIsFull(t *testing.T) {
+	etcd := &earlier{Log: openDatabase(t, smallQuota).log, used: 5 << 29}
+	guard := retention.NewGuard(etcd, etcd, nil, "test", zerolog.Nop())
+	if err := guard.Look(bounded(t)); err != nil {
+		t.Error(err)
+	}
+	if err := guard.Check(); err != nil {
+		t.Errorf("not ready: %v", err)
+	}
+	if etcd.defragmented > 0 {
+		t.Error("it is defragmented")
+	}
+}
+
+// Its quota may be smaller than what is assumed: once it is full, records go into the archive however little
+// that seems to be.
+func TestAnEtcdThatDoesNotReportItsQuotaIsRelievedWhenItIsFull(t *testing.T) {
+	dir, archives := filepath.Join(t.TempDir(), "etcd"), t.TempDir()
+	full(t, dir, archives)
+	d := openAt(t, dir, archives, smallQuota)
+	guard := retention.NewGuard(&earlier{Log: d.log}, archive.Join(d.log, d.dir), d.dir, "test", zerolog.Nop())
+	if err := guard.Look(bounded(t)); err != nil {
+		t.Error(err)
+	}
+	if base, err := d.log.Base(bounded(t)); err != nil || base.Seq < 900 {
+		t.Errorf("live from %d on, %v", base.Seq+1, err)
+	}
+}
+
 func TestAFullDatabaseWithoutAnArchiveSaysWhatHelps(t *testing.T) {
 	dir, archives, quota := filepath.Join(t.TempDir(), "etcd"), t.TempDir(), int64(smallQuota)
 	full(t, dir, t.TempDir())

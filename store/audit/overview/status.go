@@ -108,14 +108,16 @@ type AlarmStatus struct {
 // DatabaseStatus is how full the database of the log is. The times are estimates.
 type DatabaseStatus struct {
 	QuotaBytes int64 `json:"quotaBytes"`
-	FileBytes  int64 `json:"fileBytes"`
-	UsedBytes  int64 `json:"usedBytes"`
+	// QuotaAssumed: the database does not report its quota.
+	QuotaAssumed bool  `json:"quotaAssumed,omitempty"`
+	FileBytes    int64 `json:"fileBytes"`
+	UsedBytes    int64 `json:"usedBytes"`
 	// NoSpace: it accepts no more writes.
 	NoSpace bool `json:"noSpace,omitempty"`
 	// Archived is the last record in the archive that left the log; 0: none did.
 	Archived uint64 `json:"archived"`
 	// FullAt is when the quota is reached if records come as they did last, and none leaves; zero if that
-	// cannot be known.
+	// cannot be known, as where the quota is assumed.
 	FullAt time.Time `json:"fullAt,omitzero"`
 }
 

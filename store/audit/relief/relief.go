@@ -51,8 +51,8 @@ type Outcome struct {
 var ErrFull = errors.New("the database of the log is full, with nothing left to take away: raise its quota")
 
 // Relieve discards history, archives up to the newest checkpoint of the Ledger if more than half of the quota
-// is still in use, and makes the database accept writes again. ErrFull: it does not accept them. A member of
-// the database that is unreachable does not hold it up.
+// is still in use, or may be because that is only assumed, and makes the database accept writes again.
+// ErrFull: it does not accept them. A member of the database that is unreachable does not hold it up.
 func Relieve(ctx context.Context, cfg Config) (o Outcome, err error) {
 	if o.Before, err = cfg.Database.Usage(ctx); err != nil {
 		return o, fmt.Errorf("relieve the log: %w", err)
@@ -61,7 +61,7 @@ func Relieve(ctx context.Context, cfg Config) (o Outcome, err error) {
 	if o.After, large, err = makeRoom(ctx, cfg.Database); err != nil {
 		return o, fmt.Errorf("relieve the log: %w", err)
 	}
-	if o.After.Level() >= store.ArchiveEagerlyFrom {
+	if o.After.Level() >= store.ArchiveEagerlyFrom || o.After.Assumed && o.Before.NoSpace {
 		if o.Kept, o.Archived, err = archiveRecords(ctx, cfg); err != nil {
 			return o, fmt.Errorf("relieve the log: %w", errors.Join(err, large))
 		}

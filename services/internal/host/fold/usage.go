@@ -31,7 +31,7 @@ func (s *State) watchUsage(ctx context.Context) error {
 	return nil
 }
 
-// measure decides by the used part of the quota whether new records omit explanations.
+// measure decides by the used part of the quota, if that is known, whether new records omit explanations.
 func (s *State) measure(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, usageTimeout)
 	defer cancel()
@@ -46,7 +46,7 @@ func (s *State) measure(ctx context.Context) error {
 	if s.crowded.Load() {
 		limit -= usageSlack
 	}
-	crowded := u.Level() >= limit
+	crowded := u.Level() >= limit && !u.Assumed
 	if s.crowded.Swap(crowded) != crowded {
 		s.logger.Warn().Bool("omitted", crowded).Int64("used_bytes", u.UsedBytes).Int64("quota_bytes", u.QuotaBytes).
 			Msg("explanations of new records")

@@ -16,9 +16,10 @@ import (
 func TestExplanationsStayOutFrom80Percent(t *testing.T) {
 	inBubble(t, func(r *rig) {
 		var used atomic.Int64
+		var assumed atomic.Bool
 		r.restartWith(func(cfg *fold.StateConfig) {
 			cfg.Usage = func(context.Context) (store.Usage, error) {
-				return store.Usage{QuotaBytes: 100, FileBytes: used.Load(), UsedBytes: used.Load()}, nil
+				return store.Usage{QuotaBytes: 100, Assumed: assumed.Load(), FileBytes: used.Load(), UsedBytes: used.Load()}, nil
 			}
 		})
 		h, ctx := r.leading(ledger.ServiceProvisioner, ledger.ModeActive)
@@ -36,10 +37,13 @@ func TestExplanationsStayOutFrom80Percent(t *testing.T) {
 			return stored[0]
 		}
 		for _, c := range []struct {
-			used int64
-			kept bool
-		}{{0, true}, {79, true}, {80, false}, {76, false}, {74, true}, {79, true}, {99, false}} {
+			used    int64
+			assumed bool // the quota
+			kept    bool
+		}{{used: 0, kept: true}, {used: 79, kept: true}, {used: 80}, {used: 76}, {used: 74, kept: true}, {used: 79, kept: true}, {used: 99},
+			{used: 99, assumed: true, kept: true}, {used: 200, assumed: true, kept: true}} {
 			used.Store(c.used)
+			assumed.Store(c.assumed)
 			time.Sleep(11 * time.Second) // it is asked every ten
 			synctest.Wait()
 			if rec := decide(); (len(rec.Explanation) > 0) != c.kept {
