@@ -10,7 +10,8 @@
 // unless its last sequence is below one that was already seen: by this client, or according to
 // Config.MinSequence. Then n+1 is created and everybody who consumes n is redirected to it (ErrRenewed).
 // A client whose server lost messages that it had read, and was written on past them before it reconnected,
-// gets ErrRenewed for the same incarnation; messages that it has received and not read by then hide that.
+// gets ErrRenewed for the same incarnation; messages that it has received and not read by then hide that. The
+// incarnation before the one in force is kept, for replay; those before are deleted.
 //
 // Only this package imports the NATS client. Package embedded runs a server in the process. The conformance
 // suite is in package eventstest.

@@ -94,13 +94,16 @@ func (s *Stream) open(ctx context.Context) error {
 }
 
 // bind finds the incarnation in force, creating one if there is none or if the last has lost messages, and
-// the bucket beside it.
+// the bucket beside it. Of those before, only the one that was in force last is kept: each reserves space.
 func (s *Stream) bind(ctx context.Context) error {
 	n, err := s.highest(ctx)
 	if err != nil {
 		return err
 	}
-	for n = max(n, s.current(), 1); ; n++ {
+	for n = s.followedBy(max(n, s.current(), 1)); ; n++ {
+		if !s.cfg.ReadOnly {
+			_ = s.deleteBelow(ctx, n-1) // if that fails, it is done with the next one
+		}
 		seen := s.minSequence(n) // before the state is requested, since it rises all the time
 		state, err := s.ensure(ctx, n)
 		if err != nil {
@@ -116,6 +119,18 @@ func (s *Stream) bind(ctx context.Context) error {
 			return s.blobs.open(ctx)
 		}
 	}
+}
+
+// followedBy returns the highest number from n on of an incarnation that is known to have had messages, n if
+// there is none: no server need remember it, and it need not be made again to see that it lost them.
+func (s *Stream) followedBy(n int) int {
+	const unknownMax = 50 // one that is known may come after some of which nothing was recorded
+	for next := n + 1; next <= n+unknownMax; next++ {
+		if s.minSequence(next) > 0 {
+			n = next
+		}
+	}
+	return n
 }
 
 // highest returns the highest number of an incarnation that exists, 0 if there is none.
