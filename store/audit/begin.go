@@ -2,6 +2,7 @@ package audit
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -12,26 +13,26 @@ import (
 // most that far back.
 const BeforeRange = 1000
 
-// start returns the first record to read. It restores a checkpoint if the range begins late enough.
+// start returns the first record to read. It restores a checkpoint if the range begins late enough, and looks
+// up none before that: the archive may hold thousands.
 func (p *replayer) start(ctx context.Context, log Log, r Range) (uint64, error) {
 	cl, ok := log.(CheckpointLog)
 	if !ok || r.From <= BeforeRange {
 		return 1, nil
 	}
-	list, err := usable(ctx, cl)
-	if err != nil {
-		return 0, err
-	}
-	for _, c := range list {
+	first := uint64(1)
+	err := EachCheckpoint(ctx, cl, func(c Checkpoint) bool {
 		if c.Seq+BeforeRange > r.From {
-			continue
+			return true
 		}
-		if p.begin, err = restore(ctx, cl, c.LedgerCheckpoint); err == nil {
-			return c.Seq + 1, nil
+		l, err := restore(ctx, cl, c.LedgerCheckpoint)
+		if err != nil {
+			return ctx.Err() == nil
 		}
-	}
-	p.begin = nil
-	return 1, nil
+		p.begin, first = l, c.Seq+1
+		return false
+	})
+	return first, errors.Join(err, ctx.Err())
 }
 
 // startLate begins with the oldest checkpoint that can be restored, if the records before it are archived
