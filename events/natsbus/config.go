@@ -50,6 +50,8 @@ type Config struct {
 	lookEvery time.Duration
 	// doubt is how long an answer by which messages are lost is doubted.
 	doubt time.Duration
+	// mendEvery is how often what is not as it should be on the servers is mended.
+	mendEvery time.Duration
 	// MinSequence returns the highest sequence of an incarnation that is known to have been folded (the
 	// Ledger's HighestPosition). Nil: nothing is known.
 	MinSequence func(incarnation string) uint64
@@ -104,6 +106,7 @@ func (c Config) withDefaults() Config {
 	setDefault(&c.CheckEvery, DefaultCheckEvery)
 	setDefault(&c.lookEvery, lookEveryDefault)
 	setDefault(&c.doubt, doubtDefault)
+	setDefault(&c.mendEvery, mendEveryDefault)
 	setDefault(&c.Name, "millwright")
 	if c.MinSequence == nil {
 		c.MinSequence = func(string) uint64 { return 0 }

@@ -147,3 +147,19 @@ func TestAReaderIsToldOfAnEndThatWasWrittenAnewWhileItWasAway(t *testing.T) {
 		})
 	}
 }
+
+// TestABucketThatAloneIsLostIsMadeAgain: a person deleted it, or a server could not recover its files.
+func TestABucketThatAloneIsLostIsMadeAgain(t *testing.T) {
+	s := startServer(t).open(t, func(c *Config) { c.mendEvery = time.Millisecond })
+	put(t, s.Blobs(), []byte("before"))
+	if err := s.js.DeleteStream(t.Context(), (&readBlobs{s}).stream()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "store a blob", func(ctx context.Context) error {
+		_, err := s.State(ctx) // as the watcher does with each heartbeat
+		return errors.Join(err, s.Blobs().Put(ctx, "catalog/x", []byte("after")))
+	})
+	if data, err := s.Blobs().Get(t.Context(), "catalog/x"); err != nil || string(data) != "after" {
+		t.Errorf("got %q, %v", data, err)
+	}
+}

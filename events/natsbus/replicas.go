@@ -15,9 +15,9 @@ import (
 // server may die without interruption.
 const replicasMost = 3
 
-// raiseEvery is how often the servers are asked to raise the replicas of a stream or bucket that has fewer
-// than there could be.
-const raiseEvery = time.Minute
+// mendEveryDefault is how often the bucket is looked for, and the servers are asked to raise the replicas of
+// a stream or bucket that has fewer than there could be.
+const mendEveryDefault = time.Minute
 
 // Codes of the server's refusals to keep that many replicas: no such peers, not enough of them, not a
 // cluster.
@@ -72,15 +72,16 @@ func (s *Stream) raiseReplicas(ctx context.Context) error {
 	return nil
 }
 
-// raiseSometimes raises replicas if that was not tried lately. What fails is tried again.
-func (s *Stream) raiseSometimes(ctx context.Context) {
-	if s.cfg.ReadOnly || s.cfg.Server != nil {
+// mendSometimes makes the bucket again if that alone was lost, and raises replicas, if that was not tried
+// lately. What fails is tried again.
+func (s *Stream) mendSometimes(ctx context.Context) {
+	if s.cfg.ReadOnly {
 		return
 	}
 	s.mu.Lock()
-	due := time.Since(s.raised) >= raiseEvery
+	due := time.Since(s.mended) >= s.cfg.mendEvery
 	if due {
-		s.raised = time.Now()
+		s.mended = time.Now()
 	}
 	s.mu.Unlock()
 	if !due {
@@ -88,7 +89,10 @@ func (s *Stream) raiseSometimes(ctx context.Context) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.cfg.RequestTimeout)
 	defer cancel()
-	_ = s.raiseReplicas(ctx)
+	_ = s.blobs.open(ctx)
+	if s.cfg.Server == nil {
+		_ = s.raiseReplicas(ctx)
+	}
 }
 
 // Placement says on how many servers stream and bucket are.

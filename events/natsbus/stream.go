@@ -28,8 +28,8 @@ type Stream struct {
 	number int
 	// seen is the highest sequence this client knows to have existed, by incarnation.
 	seen map[int]uint64
-	// raised is when more replicas were last asked for.
-	raised time.Time
+	// mended is when the bucket was last looked for, and more replicas were asked for.
+	mended time.Time
 }
 
 var _ events.Stream = (*Stream)(nil)
@@ -257,7 +257,7 @@ func (s *Stream) State(ctx context.Context) (events.StreamState, error) {
 	if err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
 		return state, err
 	}
-	s.raiseSometimes(ctx)
+	s.mendSometimes(ctx)
 	higher, listErr := s.highest(ctx)
 	if err == nil && listErr == nil && higher <= n && state.Last >= seen {
 		return state, nil
