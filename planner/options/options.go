@@ -178,6 +178,12 @@ const (
 	//   - A replacement that goes because its static NodePool is to have fewer nodes is no failure, whenever it
 	//     goes. Nodes of an earlier roll-out that are not gone do not hold up the waves of the next one.
 	//   - A pod that a drain had held back is replaced first, too, where a DisruptionPolicy asks for that.
+	//   - What NodeOverlays add to a type counts for all NodePools and for NodeClaims that were not planned. What
+	//     they make of the price of reserved capacity is not rounded to micro USD.
+	//   - A claim that excludes reservations holds none, and counts in the waves of accelerated types; one that
+	//     could have several keeps one, or those that its minValues needs.
+	//   - A label selector that matches nothing is told from one that matches everything.
+	//   - No node is made for a pod whose ReadWriteOncePod claim another one holds.
 	Revision8
 	revisionsEnd
 	// PresentRevision is what services plan by.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"millwright/planner/ledger"
+	"millwright/planner/ledger/compact"
 	pt "millwright/planner/plannertest"
 	"millwright/planner/provision"
 	"millwright/store"
@@ -107,7 +108,7 @@ func (l *life) plan() (types []string, pods []ledger.PodRef) {
 		l.t.Fatalf("%d claims are planned", len(planned))
 	}
 	short := *d
-	short.Payload = ledger.Compact(d.Payload)
+	short.Payload = compact.Payload(d.Payload)
 	draft, err := audit.DecisionDraft(snapshot.Basis(), short)
 	if err != nil {
 		l.t.Fatal(err)
@@ -118,7 +119,7 @@ func (l *life) plan() (types []string, pods []ledger.PodRef) {
 
 func (l *life) outcome(kind ledger.Kind, payload any, advances ...string) {
 	l.t.Helper()
-	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: kind, Payload: ledger.Compact(payload), Subjects: advances, Causation: 4711, Advances: advances})
+	draft, err := audit.OutcomeDraft(audit.Outcome{Kind: kind, Payload: compact.Payload(payload), Subjects: advances, Causation: 4711, Advances: advances})
 	if err != nil {
 		l.t.Fatal(err)
 	}
