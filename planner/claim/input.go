@@ -21,6 +21,9 @@ type Input struct {
 	// LaunchTimeout and RegistrationTimeout; 0 means never.
 	LaunchTimeout       time.Duration `json:"launchTimeout"`
 	RegistrationTimeout time.Duration `json:"registrationTimeout"`
+	// LaunchFrom is since when a claim that was never tried could be launched, if it is older: nobody was
+	// there, or nothing was to be launched. Zero in records of programs that did not ask.
+	LaunchFrom time.Time `json:"launchFrom,omitzero"`
 	// Ledger is nil for a claim the Ledger does not know.
 	Ledger *LedgerFacts `json:"ledger,omitempty"`
 	// Object is nil if no NodeClaim of the name is known.

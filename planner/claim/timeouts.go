@@ -10,7 +10,13 @@ func (v view) expiry() time.Time {
 	return v.object.Created.Add(*v.object.ExpireAfter)
 }
 
-func (v view) launchDeadline() time.Time { return deadline(v.object.LaunchedSince, v.LaunchTimeout) }
+func (v view) launchDeadline() time.Time {
+	from := v.object.LaunchedSince
+	if v.LaunchFrom.After(from) {
+		from = v.LaunchFrom
+	}
+	return deadline(from, v.LaunchTimeout)
+}
 
 func (v view) registrationDeadline() time.Time {
 	return deadline(v.object.RegisteredSince, v.RegistrationTimeout)

@@ -86,7 +86,7 @@ func edited(o *karpv1.NodeClaim, pool *karpv1.NodePool) bool {
 	if same, known := SameHash(pool, hash, version); known {
 		return !same
 	}
-	return differs(o.Annotations, pool.Annotations) || unseen(pool) && !madeOf(o, pool)
+	return differs(o.Annotations, pool.Annotations) || Unseen(pool) && !madeOf(o, pool)
 }
 
 // differs reports that both carry hashes of the same version that are not equal: a hash without its version,
@@ -97,9 +97,9 @@ func differs(claim, pool map[string]string) bool {
 	return version != "" && version == pool[karpv1.NodePoolHashVersionAnnotationKey] && hash != "" && ofPool != "" && hash != ofPool
 }
 
-// unseen reports that the pool was edited while no controller ran: its hash is of an earlier generation than
+// Unseen reports that the pool was edited while no controller ran: its hash is of an earlier generation than
 // its spec. Conditions of Karpenter 1.0 have no generation, so there it cannot be known.
-func unseen(pool *karpv1.NodePool) bool {
+func Unseen(pool *karpv1.NodePool) bool {
 	c := condition.Get(pool.Status.Conditions, karpv1.ConditionTypeReady)
 	return c != nil && c.ObservedGeneration != 0 && c.ObservedGeneration < pool.Generation
 }

@@ -183,6 +183,7 @@ const (
 	//   - A claim that excludes reservations holds none, and counts in the waves of accelerated types; one that
 	//     could have several keeps one, or those that its minValues needs.
 	//   - A label selector that matches nothing is told from one that matches everything.
+	//   - A static NodePool that is not ready gives up nodes that it has too many.
 	//   - No node is made for a pod whose ReadWriteOncePod claim another one holds.
 	Revision8
 	revisionsEnd

@@ -24,6 +24,8 @@ type staticPool struct {
 	pool *karpv1.NodePool
 	// active claims: nodes, and those still expected.
 	active []staticMember
+	// unready: it makes no nodes now.
+	unready bool
 	// replacing are nodes that a running command takes, going those that are being deleted.
 	replacing, going int64
 }
@@ -126,10 +128,13 @@ func staticPools(s *planner.Snapshot) []*staticPool {
 	var list []*staticPool
 	byName := map[string]*staticPool{}
 	for _, p := range s.World.NodePools() {
-		if p.Spec.Replicas == nil || p.DeletionTimestamp != nil || offer.Unready(p) != nil {
+		if p.Spec.Replicas == nil || p.DeletionTimestamp != nil {
 			continue
 		}
-		sp := &staticPool{pool: p}
+		sp := &staticPool{pool: p, unready: offer.Unready(p) != nil}
+		if sp.unready && s.Options.Revision < options.Revision8 {
+			continue
+		}
 		list = append(list, sp)
 		byName[p.Name] = sp
 	}
@@ -171,7 +176,7 @@ func (p *staticPool) count(s *planner.Snapshot, n *planner.StateNode) {
 // missing is how many claims to make, if the limit on nodes allows.
 func (p *staticPool) missing() int64 {
 	active, replicas := int64(len(p.active)), *p.pool.Spec.Replicas
-	if active+p.replacing >= replicas {
+	if p.unready || active+p.replacing >= replicas {
 		return 0
 	}
 	return replicas - active
@@ -281,7 +286,7 @@ func lifetimeLeft(n *planner.StateNode, now time.Time) int64 {
 // limit on nodes leaves no room for one more (full).
 func StaticReplacement(s *planner.Snapshot, pool *karpv1.NodePool, others int64) (claim *ledger.PlannedClaim, full bool) {
 	for _, p := range staticPools(s) {
-		if p.pool.Name != pool.Name || int64(len(p.active)) > *pool.Spec.Replicas {
+		if p.pool.Name != pool.Name || p.unready || int64(len(p.active)) > *pool.Spec.Replicas {
 			continue
 		}
 		if p.limited(1 + others) {

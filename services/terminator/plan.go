@@ -10,6 +10,7 @@ import (
 	"millwright/planner"
 	"millwright/planner/drain"
 	"millwright/planner/ledger"
+	"millwright/services/internal/kube"
 	"millwright/services/internal/service"
 )
 
@@ -22,6 +23,8 @@ type plan struct {
 	drained bool
 	// voluntary: a command asked for it.
 	voluntary bool
+	// untainted: nothing is evicted yet.
+	untainted bool
 	// direct: there is no valid World, so the API server must be asked for the pods.
 	direct bool
 
@@ -97,7 +100,7 @@ func (s *Service) planNode(snap *planner.Snapshot, l leaving, d *ledger.Drain, d
 		voluntary: snap.Ledger.TakenVoluntarily(d.Started.Claim, d.Started.ClaimUID),
 		basis:     snap.Basis(), expects: snap.Expect(ledger.NodeAggregate(l.node.Name)), deadline: l.deadline()}
 	p.notice = noticeOf(snap, l, d)
-	p.running = running(snap, l, d)
+	p.running, p.untainted = running(snap, l, d), !kube.IsDisrupted(l.node)
 	if direct {
 		p.volumes = s.attachedTo(l.node.Name)
 		past := !p.deadline.IsZero() && snap.Certain().After(p.deadline)

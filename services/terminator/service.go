@@ -203,13 +203,15 @@ func (s *Service) unlessStopped(voluntary bool, what string) error {
 	return nil
 }
 
-// taint starts to put the taint on the Node and reports whether it is there.
+// taint starts to put the taint, and the label for load balancers, on the Node and reports whether the taint
+// is there. A label that another keeps is waited for once.
 func (s *Service) taint(p *plan) bool {
 	name := p.node.Name
+	tainted, waited := kube.IsDisrupted(p.node), !s.tainted[name].IsZero()
+	if tainted && !waited {
+		s.tainted[name] = s.host.Now()
+	}
 	if kube.WithDisruptedTaint(p.node, true) == nil {
-		if s.tainted[name].IsZero() {
-			s.tainted[name] = s.host.Now()
-		}
 		return true
 	}
 	s.paced("taint/"+name, func(ctx context.Context) error {
@@ -227,7 +229,7 @@ func (s *Service) taint(p *plan) bool {
 		s.logger.Info().Str("node", name).Str("taint", karpv1.DisruptedTaintKey).Msg("tainted node")
 		return nil
 	})
-	return false
+	return tainted && waited
 }
 
 // paced starts a write that the cache shows a while later. Until then it is not repeated at every step.

@@ -62,13 +62,13 @@ func settled(s *planner.Snapshot) bool {
 // only these open a wave, for one that a PodDisruptionBudget keeps is asked again and again, and would hold
 // up all smaller ones. settled is asked only if it matters.
 func (w *wave) inWaves(plans []plan, now time.Time, fresh func(eviction) bool, settled func() bool) {
-	largest, any := int64(0), false
+	largest, any, waits := int64(0), false, false
 	for i := range plans {
 		if p := &plans[i]; p.inWaves(now) {
 			for _, e := range p.evicts {
 				any = true
 				if fresh(e) {
-					largest = max(largest, e.size)
+					largest, waits = max(largest, e.size), true
 				}
 			}
 		}
@@ -77,7 +77,7 @@ func (w *wave) inWaves(plans []plan, now time.Time, fresh func(eviction) bool, s
 	case !any:
 		*w = wave{}
 		return
-	case least > w.least, largest > 0 && largest < w.least && (now.Sub(w.at).Abs() >= waveMax || settled()):
+	case least > w.least, waits && largest < w.least && (now.Sub(w.at).Abs() >= waveMax || settled()):
 		w.least = least
 	}
 	for i := range plans {
@@ -92,8 +92,8 @@ func (w *wave) inWaves(plans []plan, now time.Time, fresh func(eviction) bool, s
 	}
 }
 
-// inWaves: the node is taken by a command, and there is time.
+// inWaves: the node is taken by a command, there is time, and nothing but the wave keeps its pods.
 func (p *plan) inWaves(now time.Time) bool {
 	end := p.endOf()
-	return p.voluntary && (end.IsZero() || end.Sub(now) > waveMargin)
+	return p.voluntary && !p.untainted && (end.IsZero() || end.Sub(now) > waveMargin)
 }

@@ -146,6 +146,12 @@ func (s *Stepper) complete(v *claimView, drained map[string]bool, now time.Time)
 	v.marks = s.mem.marksOf(v.name)
 	in.Sought = v.ledger != nil && s.mem.isSought(v.ledger.UID)
 	in.Stopped, in.LogAway = s.host.Stop() == ledger.StopAll, s.host.LogAway()
+	if in.Stopped || in.LogAway {
+		s.idle.Store(now.UnixNano())
+	}
+	if v.ledger != nil && v.ledger.Attempt == 0 {
+		in.LaunchFrom = planner.Latest(s.started, time.Unix(0, s.idle.Load())).UTC()
+	}
 }
 
 // own is the object if it is the one the Ledger means.

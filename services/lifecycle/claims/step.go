@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,8 +45,9 @@ type Stepper struct {
 	metrics *metrics
 	report  *report
 	moves   map[claim.Move]carry
-	// started is the time of the first step.
+	// started is the time of the first step, idle when nothing was to be launched last, in Unix nanoseconds.
 	started time.Time
+	idle    atomic.Int64
 	counts  counts
 	// gathering are the claims that are about to be launched.
 	gathering *gathering

@@ -2,6 +2,7 @@ package nodeclass
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -19,30 +20,31 @@ type Writer interface {
 }
 
 // Apply writes a Change: stamps of NodeClaims, then metadata, then status, each only if it differs. It ends
-// at the first error, so that the class never carries a version its NodeClaims lack.
+// at the first error of a stamp, so that the class never carries a version its NodeClaims lack. The status,
+// for which launches wait, is written also where the metadata may not be.
 func Apply(ctx context.Context, w Writer, before *awsv1.EC2NodeClass, c Change) error {
 	for _, s := range c.Claims {
 		if _, err := w.UpdateNodeClaim(ctx, s.Before, s.After); err != nil {
 			return fmt.Errorf("stamp nodeclaim %s: %w", s.Before.Name, err)
 		}
 	}
-	current := before
+	current, failed := before, error(nil)
 	if !equality.Semantic.DeepEqual(before.ObjectMeta, c.Object.ObjectMeta) {
 		after := c.Object.DeepCopy()
 		after.Status = before.Status
-		updated, err := w.UpdateNodeClass(ctx, before, after)
-		if err != nil {
-			return fmt.Errorf("update nodeclass %s: %w", before.Name, err)
+		if updated, err := w.UpdateNodeClass(ctx, before, after); err != nil {
+			failed = fmt.Errorf("update nodeclass %s: %w", before.Name, err)
+		} else {
+			current = updated
 		}
-		current = updated
 	}
 	if c.Object.DeletionTimestamp != nil || equality.Semantic.DeepEqual(current.Status, c.Object.Status) {
-		return nil
+		return failed
 	}
 	after := current.DeepCopy()
 	after.Status = c.Object.Status
 	if _, err := w.UpdateNodeClassStatus(ctx, current, after); err != nil {
-		return fmt.Errorf("update status of nodeclass %s: %w", before.Name, err)
+		return errors.Join(failed, fmt.Errorf("update status of nodeclass %s: %w", before.Name, err))
 	}
-	return nil
+	return failed
 }

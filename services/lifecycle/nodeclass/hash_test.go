@@ -168,7 +168,7 @@ func TestApply(t *testing.T) {
 	}{
 		"first time":       {before, change, "", []string{"claim a", "claim b", "metadata at 1", "status at 1+: 2 subnets"}},
 		"a stamp fails":    {before, change, "claim a", []string{"claim a"}},
-		"metadata fails":   {before, change, "metadata at 1", []string{"claim a", "claim b", "metadata at 1"}},
+		"metadata fails":   {before, change, "metadata at 1", []string{"claim a", "claim b", "metadata at 1", "status at 1: 2 subnets"}},
 		"nothing differs":  {change.Object, Change{Object: change.Object.DeepCopy()}, "", nil},
 		"only status":      {withoutStatus(change.Object), Change{Object: change.Object}, "", []string{"status at 1: 2 subnets"}},
 		"finalizer is off": {deletingClass(change.Object), Change{Object: withoutFinalizer(deletingClass(change.Object))}, "", []string{"metadata at 1"}},

@@ -2,6 +2,7 @@ package status
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"time"
@@ -105,22 +106,30 @@ func (k *Keeper) classOf(p *karpv1.NodePool) *awsv1.EC2NodeClass {
 // writePool writes the hash, before it those of the pool's claims if the algorithm changed, then the status.
 func (k *Keeper) writePool(ctx context.Context, key string, p, hashed *karpv1.NodePool, status karpv1.NodePoolStatus) error {
 	before := p
+	var unhashed error // the status does not wait for it: pods do
 	if hashed != nil {
-		if err := k.restamp(ctx, p); err != nil {
-			return k.effects.PutOff(key, err)
+		if unhashed = k.restamp(ctx, p); unhashed != nil && nodepool.Unseen(p) {
+			return k.effects.PutOff(key, unhashed) // the status would hide that some claims are of an earlier generation
 		}
+	}
+	if hashed != nil && unhashed == nil {
 		written, err := k.deps.Kube.UpdateNodePool(ctx, p, hashed)
-		if err != nil {
-			return k.effects.PutOff(key, fmt.Errorf("write hash of nodepool %s: %w", p.Name, err))
+		if err == nil {
+			before = written.DeepCopy()
+			before.Status = p.Status
+		} else {
+			unhashed = fmt.Errorf("write hash of nodepool %s: %w", p.Name, err)
 		}
-		before = written.DeepCopy()
-		before.Status = p.Status
 	}
 	after := before.DeepCopy()
 	after.Status = status
 	written, err := k.deps.Kube.UpdateNodePoolStatus(ctx, before, after)
 	if err != nil {
-		return k.effects.PutOff(key, fmt.Errorf("write status of nodepool %s: %w", p.Name, err))
+		return k.effects.PutOff(key, errors.Join(unhashed, fmt.Errorf("write status of nodepool %s: %w", p.Name, err)))
+	}
+	if unhashed != nil {
+		k.tellPoolTransitions(p, written)
+		return k.effects.PutOff(key, unhashed)
 	}
 	k.effects.Retries.Succeeded(key)
 	k.tellPoolTransitions(p, written)
