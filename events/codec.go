@@ -13,6 +13,10 @@ import (
 // object as OpUnreadable, by name; retrying is useless.
 var ErrTooLarge = errors.New("object too large")
 
+// ErrUnknownKind: the object is of a kind that this version does not know, but that of the watcher, a later
+// one, does.
+var ErrUnknownKind = errors.New("unknown kind")
+
 // Encode returns the message for o. It refuses what Decode would: a zero epoch, an unknown kind or op, an
 // object of the wrong type. An object over MaxObjectBytes yields ErrTooLarge.
 func Encode(o Observation) ([]byte, error) {
@@ -27,7 +31,8 @@ func Encode(o Observation) ([]byte, error) {
 }
 
 // Decode parses a message. The Observation shares nothing with data. An error names what was refused; it
-// never panics. ObservedAt is in UTC, zero if it was not set. A Catalog arrives as *CatalogRef; see
+// never panics. With ErrUnknownKind comes the Observation without its object: the World takes in that the
+// message was there. ObservedAt is in UTC, zero if it was not set. A Catalog arrives as *CatalogRef; see
 // ResolveCatalog.
 func Decode(data []byte) (Observation, error) {
 	e, err := parseEnvelope(data)
@@ -42,7 +47,11 @@ func Decode(data []byte) (Observation, error) {
 		o.ObservedAt = time.Unix(0, e.observedAt).UTC()
 	}
 	if err := checkNumbers(e); err != nil {
-		return Observation{}, fmt.Errorf("decode %q (epoch %d, counter %d): %w", o.Name, o.Epoch, o.Counter, err)
+		err = fmt.Errorf("decode %q (epoch %d, counter %d): %w", o.Name, o.Epoch, o.Counter, err)
+		if errors.Is(err, ErrUnknownKind) {
+			return o, err
+		}
+		return Observation{}, err
 	}
 	if o.Object, err = decodeObject(o.Kind, o.Op, e.object); err != nil {
 		return Observation{}, fmt.Errorf("decode %s: %w", label(o), err)
@@ -67,9 +76,6 @@ func checkNumbers(e envelope) error {
 }
 
 func checkEnvelope(epoch uint64, k Kind, op Op) error {
-	if _, ok := kindNames[k]; !ok {
-		return fmt.Errorf("unknown kind %d", k)
-	}
 	if _, ok := opNames[op]; !ok {
 		return fmt.Errorf("unknown op %d", op)
 	}
@@ -78,6 +84,9 @@ func checkEnvelope(epoch uint64, k Kind, op Op) error {
 	}
 	if op.aboutObject() != (k != KindNone) {
 		return fmt.Errorf("op %s does not go with kind %s", op, k)
+	}
+	if !k.IsKnown() { // last: all else is as it should be
+		return fmt.Errorf("%w %d", ErrUnknownKind, k)
 	}
 	return nil
 }

@@ -162,6 +162,26 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
+func TestOfAnUnknownKindAllButTheObjectIsDecoded(t *testing.T) {
+	w := &wire.Observation{Epoch: 3, Counter: 9, Kind: 77, Op: 1, Uid: "u", Name: "a/b", ResourceVersion: "7", ObservedAt: observedAt.UnixNano(), Object: []byte("{}")}
+	data, err := proto.Marshal(w)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o, err := Decode(data)
+	want := Observation{Epoch: 3, Counter: 9, Kind: 77, Op: OpUpsert, UID: "u", Name: "a/b", ResourceVersion: "7", ObservedAt: observedAt}
+	if !errors.Is(err, ErrUnknownKind) || !reflect.DeepEqual(o, want) {
+		t.Errorf("got %+v, %v", o, err)
+	}
+	w.Kind = 257 // it would be taken for a Pod
+	if data, err = proto.Marshal(w); err != nil {
+		t.Fatal(err)
+	}
+	if o, err := Decode(data); err == nil || errors.Is(err, ErrUnknownKind) || o.Epoch != 0 {
+		t.Errorf("of a kind that overflows: %+v, %v", o, err)
+	}
+}
+
 func TestDecodeRefusesBytesThatAreNoEnvelope(t *testing.T) {
 	for _, data := range [][]byte{nil, {0xff}, []byte("hello"), {0x08}, {0x4a, 0x05, 0x01}, {0x32, 0x01, 0xff}} {
 		if _, err := Decode(data); err == nil {

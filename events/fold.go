@@ -15,8 +15,9 @@ type Folder struct {
 	// Held reports that the content of a reference is known, so that its blob is not read again. May be nil.
 	Held func(*CatalogRef) bool
 	// Refused is called for each message that could not be decoded (it is skipped: the World sees the gap in
-	// the counter) and for each catalogue whose blob is gone or damaged (it is applied unresolved, and the
-	// World sees that it lacks one). May be nil.
+	// the counter), for each of an unknown kind (it is applied without its object), and for each catalogue
+	// whose blob is gone or damaged (it is applied unresolved, and the World sees that it lacks one). May be
+	// nil.
 	Refused func(sequence uint64, err error)
 }
 
@@ -27,6 +28,8 @@ func Fold(ctx context.Context, s Stream, from uint64, f Folder) error {
 		o, err := Decode(m.Data)
 		if err != nil {
 			f.refuse(m.Sequence, err)
+		}
+		if err != nil && !errors.Is(err, ErrUnknownKind) {
 			return nil
 		}
 		if err := resolvePatiently(ctx, s.Blobs(), &o, f.Held); BlobLost(err) {

@@ -10,9 +10,12 @@ import (
 	"testing"
 	"testing/iotest"
 
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
+
 	"millwright/events"
 	"millwright/events/membus"
+	wire "millwright/proto"
 )
 
 func publish(t *testing.T, s events.Stream, o events.Observation) {
@@ -54,6 +57,40 @@ func TestFoldPassesOverWhatItCannotDecodeAndSaysWhere(t *testing.T) {
 	})
 	if !errors.Is(err, enough) || !slices.Equal(applied, []uint64{1, 3}) || !slices.Equal(refused, []uint64{2}) {
 		t.Fatalf("error %v, applied %v, refused %v", err, applied, refused)
+	}
+}
+
+// ofALaterVersion is a message of a kind that this version does not know.
+func ofALaterVersion(t *testing.T, epoch, counter uint64) []byte {
+	t.Helper()
+	data, err := proto.Marshal(&wire.Observation{Epoch: epoch, Counter: counter, Kind: 200, Op: 1, Name: "a", Object: []byte("{}")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func TestFoldAppliesWhatIsOfAnUnknownKindWithoutItsObject(t *testing.T) {
+	s := membus.New()
+	if err := errors.Join(s.Publish(t.Context(), ofALaterVersion(t, 1, 1)), s.Flush(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	enough, refused := errors.New("enough"), 0
+	err := events.Fold(t.Context(), s, 1, events.Folder{
+		Apply: func(_ uint64, o events.Observation) error {
+			if o.Kind != 200 || o.Counter != 1 || o.Object != nil {
+				t.Errorf("applied %+v", o)
+			}
+			return enough
+		},
+		Refused: func(_ uint64, err error) {
+			if refused++; !errors.Is(err, events.ErrUnknownKind) {
+				t.Error(err)
+			}
+		},
+	})
+	if !errors.Is(err, enough) || refused != 1 {
+		t.Errorf("error %v, refused %d", err, refused)
 	}
 }
 

@@ -60,6 +60,12 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
+// IsKnown reports that this version knows the kind.
+func (k Kind) IsKnown() bool {
+	_, ok := kindNames[k]
+	return ok
+}
+
 // Op says what happened. Numbers are part of the wire format.
 type Op uint8
 

@@ -338,7 +338,7 @@ func TestTheCheckpointHoldsAllOfTheWorld(t *testing.T) {
 		not  string
 	}{
 		{reflect.TypeFor[World](), "stream resync asOf torn synced generation pods nodes objects aws classes departed",
-			"owner latest drifted typeLists revision unbound overlaid records attached memory"},
+			"owner latest drifted unknownIn typeLists revision unbound overlaid records attached memory"},
 		{reflect.TypeFor[pods](), "byUID byName pending", ""},
 		{reflect.TypeFor[podRow](), "Pod generation", ""},
 		{reflect.TypeFor[departed](), "byOwner", "count"},

@@ -41,6 +41,9 @@ type World struct {
 	synced  bool
 	// generation counts resync begins; a row whose generation is lower was not mentioned since.
 	generation uint32
+	// unknownIn is the generation in which objects of kinds that this version does not know were published
+	// last; 0 if a whole resync has begun since. No checkpoint is written before, so that it is in none.
+	unknownIn uint32
 
 	// What was seen, by what it is about; each part has its own accessors, which are the World's too.
 	pods
@@ -232,7 +235,7 @@ func (w *World) SetIncarnation(name string) {
 }
 
 // Apply folds the message at a sequence of the stream. Any message is accepted; what is late or repeated
-// changes nothing but the sequence.
+// changes nothing but the sequence, and of an object of an unknown kind it is taken in that it was published.
 func (w *World) Apply(sequence uint64, o events.Observation) {
 	w.writable()
 	w.stream.sequence = max(w.stream.sequence, sequence)
@@ -302,6 +305,9 @@ func (w *World) endResync(o events.Observation) {
 	if w.resync.running && w.resync.intact {
 		w.dropUnmentioned(o.ObservedAt)
 		w.torn, w.synced, w.drifted = false, true, nil
+		if w.unknownIn < w.generation {
+			w.unknownIn = 0
+		}
 	}
 	if !w.resync.asOf.IsZero() {
 		w.asOf = w.resync.asOf
@@ -333,6 +339,10 @@ func (w *World) countChange(bound bool) {
 
 // fold applies a change of one object.
 func (w *World) fold(o events.Observation) {
+	if !o.Kind.IsKnown() {
+		w.unknownIn = w.generation
+		return
+	}
 	if o.Kind != events.KindPod || o.Op == events.OpUnreadable || o.Op == events.OpUpsert && o.Object == nil {
 		w.countChange(false)
 	}
@@ -404,6 +414,10 @@ func (w *World) Synced() bool { return w.synced }
 
 // Torn reports that messages are missing since the last whole resync.
 func (w *World) Torn() bool { return w.torn }
+
+// IsIncomplete reports that a World lacks objects of kinds that this version does not know. Planners of this
+// version need none of them; those of others may.
+func IsIncomplete(w *World) bool { return w.unknownIn > 0 }
 
 // Epoch and Counter are of the last accepted message.
 func (w *World) Epoch() uint64   { return w.stream.epoch }

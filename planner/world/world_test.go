@@ -356,3 +356,28 @@ func TestFirstSeen(t *testing.T) {
 	c.See(pt.Node("a"))
 	want(t, "first seen", c.World.FirstSeen("a"), pt.Start)
 }
+
+// The watcher that leads is of a later version.
+func TestObjectsOfUnknownKindsArePassedOver(t *testing.T) {
+	w := world.New()
+	at := func(sequence, epoch uint64, o events.Observation) {
+		o.Epoch, o.Counter, o.ObservedAt = epoch, sequence, pt.Start
+		w.Apply(sequence, o)
+	}
+	at(1, 1, events.Observation{Op: events.OpResyncBegin})
+	before := w.Position().Digest
+	at(2, 1, events.Observation{Kind: 200, Op: events.OpUpsert, Name: "a", UID: "u"})
+	want(t, "its message is part of the position", w.Position().Digest != before, true)
+	at(3, 1, events.Observation{Op: events.OpResyncEnd})
+	want(t, "whole", w.Synced() && !w.Torn(), true)
+	want(t, "unreadable", len(w.Unreadable()), 0)
+	want(t, "incomplete", world.IsIncomplete(w), true)
+	at(4, 1, events.Observation{Kind: 200, Op: events.OpUnreadable, Name: "b", UID: "v"})
+	at(5, 1, events.Observation{Kind: 200, Op: events.OpDelete, Name: "a", UID: "u"})
+	want(t, "unreadable", len(w.Unreadable()), 0)
+	want(t, "torn", w.Torn(), false)
+	at(6, 2, events.Observation{Op: events.OpResyncBegin})
+	want(t, "incomplete until the watcher of this version has published everything", world.IsIncomplete(w), true)
+	at(7, 2, events.Observation{Op: events.OpResyncEnd})
+	want(t, "incomplete after that", world.IsIncomplete(w), false)
+}

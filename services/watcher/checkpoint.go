@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"millwright/events"
+	"millwright/planner/world"
 	"millwright/services/internal/clock"
 )
 
@@ -68,6 +69,8 @@ func (c *checkpoints) due() bool {
 	now, synced := c.source.Position()
 	switch {
 	case !synced || now.Sequence == 0:
+		return false
+	case world.IsIncomplete(c.source.Version()): // of the epoch before, of a later version's watcher
 		return false
 	case now.Incarnation != c.last.Incarnation:
 		return true

@@ -243,3 +243,35 @@ func TestDeletedCataloguesAreForgotten(t *testing.T) {
 		}
 	})
 }
+
+// source is a World that does not change.
+type source struct{ *world.World }
+
+func (s source) Position() (events.Position, bool) { return s.World.Position(), s.Synced() }
+
+// A World of the epoch of a later version's watcher lacks what this version does not know. Readers of that
+// version would start from it.
+func TestNoCheckpointIsMadeOfAWorldThatIsIncomplete(t *testing.T) {
+	run(t, nil, func(t *testing.T, r *rig) {
+		w := world.New()
+		w.SetIncarnation("stream")
+		c := newCheckpoints(r.w)
+		c.source = source{w}
+		sequence := uint64(0)
+		apply := func(epoch uint64, kind events.Kind, op events.Op) {
+			sequence++
+			w.Apply(sequence, events.Observation{Epoch: epoch, Counter: sequence, Kind: kind, Op: op, Name: "a"})
+		}
+		apply(1, events.KindNone, events.OpResyncBegin)
+		apply(1, 200, events.OpUpsert)
+		apply(1, events.KindNone, events.OpResyncEnd)
+		if c.due() {
+			t.Error("due although it lacks an object")
+		}
+		apply(2, events.KindNone, events.OpResyncBegin)
+		apply(2, events.KindNone, events.OpResyncEnd)
+		if !c.due() {
+			t.Error("not due although it lacks nothing")
+		}
+	})
+}

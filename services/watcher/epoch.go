@@ -237,7 +237,7 @@ func lastEpoch(ctx context.Context, s events.Stream, state events.StreamState) (
 	var last uint64
 	enough := errors.New("enough")
 	err := s.Consume(ctx, state.Last, func(m events.Message) error {
-		if o, err := events.Decode(m.Data); err == nil {
+		if o, err := events.Decode(m.Data); err == nil || errors.Is(err, events.ErrUnknownKind) {
 			last = o.Epoch
 		}
 		return enough

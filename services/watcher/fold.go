@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/rs/zerolog"
+
 	"millwright/events"
 	"millwright/planner/world"
 )
@@ -92,7 +94,11 @@ func (f *fold) holdsCatalog(ref *events.CatalogRef) bool {
 
 func (f *fold) refused(sequence uint64, err error) {
 	f.w.metrics.refused.Inc()
-	f.w.cfg.Logger.Warn().Err(err).Uint64("sequence", sequence).Msg("observation refused")
+	level := zerolog.WarnLevel
+	if errors.Is(err, events.ErrUnknownKind) { // as many as there are objects of it
+		level = zerolog.DebugLevel
+	}
+	f.w.cfg.Logger.WithLevel(level).Err(err).Uint64("sequence", sequence).Msg("observation refused")
 }
 
 // Position implements WorldSource.

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"millwright/events"
 	"millwright/events/membus"
 	"millwright/planner"
@@ -20,6 +22,7 @@ import (
 	pt "millwright/planner/plannertest"
 	"millwright/planner/provision"
 	"millwright/planner/world"
+	wire "millwright/proto"
 	"millwright/store"
 	"millwright/store/audit"
 	"millwright/store/memlog"
@@ -227,6 +230,24 @@ func TestReplayOfAWholeLifeDivergesNowhere(t *testing.T) {
 	part, err := audit.Replay(s.ctx, s.log, s.stream, audit.Range{From: 5, To: 14})
 	s.check(err)
 	want(t, "of a range", part.Replayed() < 4 && part.Replayed() > 0, true)
+}
+
+// A service of an earlier version decides while the watcher is of a later one.
+func TestDecisionsReplayAmongObjectsOfUnknownKinds(t *testing.T) {
+	s := newSite(t)
+	s.resync()
+	s.counter++
+	s.sequence++
+	data, err := proto.Marshal(&wire.Observation{Epoch: s.epoch, Counter: s.counter, Kind: 200, Op: 1, Name: "a", Object: []byte("{}")})
+	s.check(err)
+	s.check(s.stream.Publish(s.ctx, data))
+	o, err := events.Decode(data)
+	if !errors.Is(err, events.ErrUnknownKind) {
+		t.Fatal(err)
+	}
+	s.world.Apply(s.sequence, o)
+	s.live()
+	want(t, "summary", s.replay().Summary(), "4 decisions replayed, 0 divergences")
 }
 
 // swapped is a log in which one record's payload was changed, as if the planner had decided otherwise.

@@ -144,8 +144,8 @@ func (p *replayer) foldThrough(ctx context.Context, stream Stream, w *world.Worl
 	return err
 }
 
-// fold is that of the services: what cannot be decoded is skipped, a lost or damaged catalogue is folded
-// unresolved.
+// fold is that of the services: what cannot be decoded is skipped, an object of an unknown kind is folded as
+// such, and a lost or damaged catalogue unresolved.
 func fold(ctx context.Context, stream Stream, w *world.World, m events.Message) error {
 	_, err := folded(ctx, stream, w, m)
 	return err
@@ -159,7 +159,7 @@ func folded(ctx context.Context, stream Stream, w *world.World, m events.Message
 		return o, nil
 	}
 	o, err := events.Decode(m.Data)
-	if err != nil {
+	if err != nil && !errors.Is(err, events.ErrUnknownKind) {
 		return events.Observation{}, nil
 	}
 	if err := events.ResolveCatalog(ctx, stream.Blobs(), &o, w.HoldsCatalog); err != nil && !events.BlobLost(err) {

@@ -102,6 +102,9 @@ func readRecord(rec store.Record) (record, error) {
 // readMessage returns nil for a message that cannot be decoded: no World holds it.
 func readMessage(m events.Message) (*message, error) {
 	o, err := events.Decode(m.Data)
+	if errors.Is(err, events.ErrUnknownKind) {
+		return nil, fmt.Errorf("message %d: %w: %w", m.Sequence, ErrUnknown, err)
+	}
 	if err != nil {
 		return nil, nil
 	}

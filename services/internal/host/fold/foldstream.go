@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"millwright/events"
 	"millwright/planner/ledger"
 	"millwright/planner/world"
@@ -160,15 +162,20 @@ func (s *State) distrust(why error) error {
 const (
 	reasonUndecodable = "undecodable"
 	reasonBlobMissing = "blob_missing"
+	reasonUnknownKind = "unknown_kind"
 )
 
 // refuse notes a message that cannot be decoded: the gap in the watcher's counter marks the World torn until
-// the next resync. A catalogue whose blob is lost is folded without content, which the next heartbeat finds.
+// the next resync. An object of a kind that only a later version's watcher knows is passed over. A catalogue
+// whose blob is lost is folded without content, which the next heartbeat finds.
 func (s *State) refuse(sequence uint64, err error) {
-	reason := reasonUndecodable
-	if events.BlobLost(err) {
+	reason, level := reasonUndecodable, zerolog.WarnLevel
+	switch {
+	case events.BlobLost(err):
 		reason = reasonBlobMissing
+	case errors.Is(err, events.ErrUnknownKind): // as many as there are objects of it
+		reason, level = reasonUnknownKind, zerolog.DebugLevel
 	}
 	s.metrics.refused.WithLabelValues(reason).Inc()
-	s.logger.Warn().Err(err).Uint64("sequence", sequence).Str("reason", reason).Msg("observation refused")
+	s.logger.WithLevel(level).Err(err).Uint64("sequence", sequence).Str("reason", reason).Msg("observation refused")
 }

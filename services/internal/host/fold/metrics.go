@@ -58,7 +58,7 @@ func newStateMetrics(r prometheus.Registerer, s *State) *stateMetrics {
 			Help: "Messages of the stream that could not be folded, by reason."}, []string{"reason"}),
 	}
 	// There before the first of each, whose increase would not be seen otherwise.
-	for _, reason := range []string{reasonUndecodable, reasonBlobMissing} {
+	for _, reason := range []string{reasonUndecodable, reasonBlobMissing, reasonUnknownKind} {
 		m.refused.WithLabelValues(reason)
 	}
 	for kind := range world.New().Sums() {

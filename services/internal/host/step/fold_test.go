@@ -8,12 +8,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/proto"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"millwright/events"
 	"millwright/planner"
 	"millwright/planner/ledger"
+	wire "millwright/proto"
 	"millwright/services/internal/host/fold"
 	"millwright/services/internal/service"
 	"millwright/store"
@@ -275,5 +277,25 @@ func TestHowLongTheWorldIsNotWholeIsSeen(t *testing.T) {
 		r.beat()
 		time.Sleep(7 * time.Second)
 		unsynced(7 * time.Second)
+	})
+}
+
+// Services are older than the watcher while an upgrade rolls out.
+func TestObjectsOfALaterVersionsWatcherDoNotTearTheWorld(t *testing.T) {
+	inBubble(t, func(r *rig) {
+		r.publish(events.KindNone, events.OpResyncBegin, "", nil)
+		r.counter++
+		data, err := proto.Marshal(&wire.Observation{Epoch: 1, Counter: r.counter, Kind: 200, Op: 1, Name: "a", Object: []byte("{}")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.send(data)
+		r.publish(events.KindNone, events.OpResyncEnd, "", nil)
+		if _, synced := r.state.Position(); !synced || r.state.Torn() {
+			t.Errorf("synced %t, torn %t", synced, r.state.Torn())
+		}
+		if n := counterOf(t, r.registry, "millwright_observations_refused_total"); n != 1 {
+			t.Errorf("refused %v", n)
+		}
 	})
 }
