@@ -27,6 +27,9 @@ func (a *Archive) compare(ctx context.Context, live Stored, base store.Head, seg
 	if err := a.openClaim(ctx, live, nextSequence(segments)); err != nil {
 		return err
 	}
+	if len(segments) == 0 {
+		return a.comparePruned(ctx, base)
+	}
 	end := nextSequence(segments) - 1
 	if end <= base.Seq {
 		return nil
@@ -45,6 +48,16 @@ func (a *Archive) compare(ctx context.Context, live Stored, base store.Head, seg
 		return fmt.Errorf("record %d: the log's is not the one in the archive %s: %w", end, a.Location(), ErrForked)
 	}
 	return nil
+}
+
+// comparePruned checks an archive without segments: if records were pruned from it that are not archived
+// according to the log, nothing says whether they were the log's. A broken-off SetAside leaves that.
+func (a *Archive) comparePruned(ctx context.Context, base store.Head) error {
+	gone, err := a.pruned(ctx)
+	if err != nil || gone.Last <= base.Seq {
+		return err
+	}
+	return fmt.Errorf("records up to %d were pruned from the archive %s, which holds none after them: %w", gone.Last, a.Location(), ErrForked)
 }
 
 // boundary checks that the last record that is not live is in the archive, with the hash from which the live
@@ -138,7 +151,8 @@ const (
 	foldersMax = 1000
 )
 
-// setAside moves claims and segments of records after last into a folder.
+// setAside moves claims and segments of records after last into a folder, and then what says that some of
+// these were pruned: the segments follow from it.
 func (a *Archive) setAside(ctx context.Context, cluster string, segments []Segment, last uint64, folder string) error {
 	a.dropCursor()
 	first := last + 1
@@ -163,7 +177,10 @@ func (a *Archive) setAside(ctx context.Context, cluster string, segments []Segme
 			return err
 		}
 	}
-	return nil
+	if gone, err := a.pruned(ctx); err != nil || gone.Last <= last {
+		return err
+	}
+	return a.files.Move(ctx, prunedName, folder)
 }
 
 // replace moves a segment away. If some of its records stay, one that holds only these is there before it

@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -92,6 +93,76 @@ func TestALogThatWasRestoredLosesNothingToItsArchive(t *testing.T) {
 				t.Errorf("there is no fork, and %s", again)
 			}
 		})
+	}
+}
+
+// lastMove fails to move the file that says what was pruned, once.
+type lastMove struct {
+	Files
+	failed bool
+}
+
+func (l *lastMove) Move(ctx context.Context, name, folder string) error {
+	if name == prunedName && !l.failed {
+		l.failed = true
+		return errCrash
+	}
+	return l.Files.Move(ctx, name, folder)
+}
+
+// The archive was pruned, and a backup is restored from before anything was archived. What the archive was
+// pruned of is live again, or was lost with the rest of the fork.
+func TestAPrunedArchiveIsSetAside(t *testing.T) {
+	log := filled(t, 50)
+	backup := log.Copy()
+	files := &lastMove{Files: Directory(t.TempDir())}
+	dir := New(files, nil, log.ID())
+	grow(t, log, "lost", 200)
+	for _, through := range []uint64{100, 150, 200} {
+		must(archiver(log, dir).Archive(ctx, through))
+	}
+	if deleted := must(dir.Prune(ctx, must(log.Base(ctx)), time.Unix(1e11, 0))); len(deleted) != 2 {
+		t.Fatalf("deleted %v", deleted)
+	}
+	grow(t, backup, "since", 300)
+	want := all(t, backup)
+	if _, err := archiver(backup, dir).Archive(ctx, 250); !errors.Is(err, ErrForked) {
+		t.Fatalf("archived a fork: %v", err)
+	}
+
+	if _, err := dir.SetAside(ctx, "test", backup); !errors.Is(err, errCrash) {
+		t.Fatal(err)
+	}
+	if _, err := archiver(backup, dir).Archive(ctx, 250); !errors.Is(err, ErrForked) {
+		t.Errorf("archived after half a fork was set aside: %v", err)
+	}
+	must(dir.SetAside(ctx, "test", backup))
+	must(archiver(backup, dir).Archive(ctx, 250))
+	if base := must(backup.Base(ctx)); base.Seq != 250 {
+		t.Errorf("live from %d on", base.Seq+1)
+	}
+	same(t, want, all(t, Join(backup, dir)))
+	if again := must(dir.SetAside(ctx, "test", backup)); again != "" {
+		t.Errorf("there is no fork, and %s", again)
+	}
+}
+
+// A backup from when less was archived than was pruned later: nobody has the records between, and there is
+// nothing to go on with.
+func TestALogThatGoesOnFromPrunedRecordsIsIncomplete(t *testing.T) {
+	log := filled(t, 250)
+	dir := Open(t.TempDir(), log.ID())
+	must(archiver(log, dir).Archive(ctx, 50))
+	backup := log.Copy()
+	for _, through := range []uint64{100, 150} {
+		must(archiver(log, dir).Archive(ctx, through))
+	}
+	must(dir.Prune(ctx, must(log.Base(ctx)), time.Unix(1e11, 0)))
+	if _, err := archiver(backup, dir).Archive(ctx, 200); !errors.Is(err, ErrIncomplete) || errors.Is(err, ErrForked) {
+		t.Errorf("archived: %v", err)
+	}
+	if _, err := dir.SetAside(ctx, "test", backup); !errors.Is(err, ErrIncomplete) {
+		t.Errorf("set aside: %v", err)
 	}
 }
 
