@@ -40,6 +40,7 @@ func Marshal(s Stored) ([]byte, error) {
 	case m.PayloadZstd != nil || m.ExplanationZstd != nil:
 		m.Format = FormatPacked
 	}
+	m.ProtoReflect().SetUnknown(s.unknown)
 	data, err := proto.Marshal(m)
 	if err != nil {
 		return nil, fmt.Errorf("encode record %d: %w", s.Seq, err)
@@ -100,6 +101,7 @@ func unmarshal(data []byte) (Stored, error) {
 	if s.packed = m.GetPacked(); len(s.packed) == 0 {
 		s.packed = nil
 	}
+	s.unknown = m.ProtoReflect().GetUnknown()
 	if sha256.Sum256(Canonical(s)) != s.Hash {
 		return Stored{}, errors.New("hash does not match")
 	}

@@ -117,6 +117,8 @@ type Stored struct {
 	PayloadContent, ExplanationContent Content
 	// packed as in Prepared.
 	packed []byte
+	// unknown are fields of a later version, as they were encoded: they go into the archive too.
+	unknown []byte
 }
 
 // Place of the record that follows.

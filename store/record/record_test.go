@@ -207,6 +207,29 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 	}
 }
 
+// An earlier version than the writer's archives the bytes that are in the live log.
+func TestUnknownFieldsAreKept(t *testing.T) {
+	d := store.Draft{Kind: 10, Service: "lifecycle", Subjects: []string{strings.Repeat("node/a", 100)}, Payload: []byte(`{"a":"` + strings.Repeat("b", 1000) + `"}`)}
+	for d.Format = FormatPlain; d.Format <= Format; d.Format++ {
+		p, err := Prepare(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, err := Marshal(p.Seal(Place{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		data = append(data, 0xc8, 0x3e, 0x01) // field 1001
+		s, err := Unmarshal(1, data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := Marshal(s); err != nil || !bytes.Equal(again, data) {
+			t.Errorf("format %d: %d bytes are left of %d, %v", d.Format, len(again), len(data), err)
+		}
+	}
+}
+
 func TestGenesisIsReadBack(t *testing.T) {
 	id := NewLogID()
 	g, err := Genesis("prod", id, time.Now())
