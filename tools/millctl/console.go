@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -94,49 +93,20 @@ func escapedPath(name string) string {
 
 // logByConsole prints records: oldest first, as far back as the console reaches.
 func (f filter) logByConsole(ctx context.Context, t *target, out io.Writer) error {
-	return t.askConsole(ctx, func(c *remote.Client) error {
-		query := url.Values{"kind": f.kinds}
-		if f.object != "" {
-			query.Set("object", f.object)
-		}
-		tailed := url.Values{"kind": query["kind"], "object": query["object"]}
-		if f.since > 0 {
-			query.Set("since", f.since.String())
-		}
-		if f.until > 0 {
-			query.Set("until", f.until.String())
-		}
-		query.Set("limit", strconv.Itoa(pageSize))
-		for seen := uint64(0); ; {
-			rows, last, more, err := c.Rows(ctx, query, seen)
-			if err != nil {
-				return err
-			}
-			if more {
-				fmt.Fprintf(os.Stderr, "millctl: those before record %d are left out: choose with --since, --kind or --object\n", rows[len(rows)-1].Seq)
-			}
-			for i := len(rows) - 1; i >= 0; i-- {
-				if err := f.printRow(out, &rows[i]); err != nil {
-					return err
-				}
-			}
-			if !f.follow {
-				return nil
-			}
-			seen = max(seen, last)
-			err = c.Tail(ctx, tailed, seen, func(data []byte) error {
-				row := &index.Row{}
-				if err := json.Unmarshal(data, row); err != nil {
-					return fmt.Errorf("decode record: %w", err)
-				}
-				seen = max(seen, row.Seq)
-				return f.printRow(out, row)
-			})
-			if !errors.Is(err, remote.ErrMissed) { // else it is in the pages
-				return err
-			}
-		}
-	})
+	query := url.Values{"kind": f.kinds, "limit": {strconv.Itoa(pageSize)}}
+	if f.object != "" {
+		query.Set("object", f.object)
+	}
+	if f.since > 0 {
+		query.Set("since", f.since.String())
+	}
+	if f.until > 0 {
+		query.Set("until", f.until.String())
+	}
+	records := remote.Records{Query: query, Follow: f.follow, Print: func(r *index.Row) error { return f.printRow(out, r) }, LeftOut: func(first uint64) {
+		fmt.Fprintf(os.Stderr, "millctl: those before record %d are left out: choose with --since, --kind or --object\n", first)
+	}}
+	return records.Read(ctx, t.askConsole)
 }
 
 // kindNamed is a kind of records as the console writes it, whatever its case is here.

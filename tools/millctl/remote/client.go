@@ -61,6 +61,12 @@ func Denied(err error) bool {
 	return errors.As(err, &r) && (r.Status == http.StatusUnauthorized || r.Status == http.StatusForbidden)
 }
 
+// busy reports that the console is starting, or has too much to do.
+func busy(err error) bool {
+	var r *Refused
+	return errors.As(err, &r) && (r.Status == http.StatusServiceUnavailable || r.Status == http.StatusTooManyRequests)
+}
+
 // Close ends the connection.
 func (c *Client) Close() {
 	c.transport.CloseIdleConnections()
@@ -122,11 +128,12 @@ func (c *Client) do(ctx context.Context, method, path string, query url.Values, 
 		}
 		return 0, nil
 	}
-	if again := response.StatusCode; again == http.StatusServiceUnavailable || again == http.StatusTooManyRequests {
+	err = refusal(response.StatusCode, text)
+	if busy(err) {
 		seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
 		wait = max(time.Second, time.Duration(seconds)*time.Second)
 	}
-	return wait, refusal(response.StatusCode, text)
+	return wait, err
 }
 
 func refusal(status int, text []byte) error {
@@ -179,7 +186,7 @@ func (c *Client) Tail(ctx context.Context, query url.Values, after uint64, fn fu
 			return nil
 		}
 		var refused *Refused
-		if errors.As(err, &refused) && refused.Status != http.StatusServiceUnavailable && refused.Status != http.StatusTooManyRequests || errors.Is(err, errCalled) || errors.Is(err, ErrMissed) {
+		if errors.As(err, &refused) && !busy(err) || errors.Is(err, errCalled) || errors.Is(err, ErrMissed) {
 			return err
 		}
 		if failures++; last > after || err == nil {
@@ -250,5 +257,8 @@ func events(body io.Reader, fn func(data []byte) error) (last uint64, err error)
 			last, id = id, 0
 		}
 	}
-	return last, lines.Err()
+	if err := lines.Err(); err != nil {
+		return last, fmt.Errorf("%w: read its stream: %w", ErrUnreachable, err)
+	}
+	return last, nil
 }
