@@ -27,8 +27,10 @@ const (
 	// keepEvery is how often the cursor is kept while it moves, keepTimeout bounds that.
 	keepEvery   = 5 * time.Second
 	keepTimeout = 3 * time.Second
-	// readTimeout bounds reading a page, from an archive too.
+	// readTimeout bounds reading a page, from an archive too; headTimeout how much there is that cannot be
+	// read.
 	readTimeout = 6 * time.Minute
+	headTimeout = 10 * time.Second
 )
 
 // errParted: the log does not go on from the record that was read last.
@@ -54,6 +56,9 @@ type feed struct {
 	// read is the last record that was read, head the last one of the log that is known of.
 	read place
 	head uint64
+	// stuckSince is when it began that what is next cannot be read, or if something waited already, when the
+	// oldest of that was recorded; zero: it can be read.
+	stuckSince time.Time
 	// window are messages that wait, in order; those that were taken out of turn stay until theirs.
 	window []message
 	tries  trial
@@ -81,6 +86,7 @@ func (l *feed) run(ctx context.Context, lease store.Lease) error {
 		for err == nil && ctx.Err() == nil {
 			if err = l.round(ctx); err == nil {
 				retry.Reset()
+				l.stuckSince = time.Time{}
 			}
 		}
 		switch {
@@ -92,6 +98,7 @@ func (l *feed) run(ctx context.Context, lease store.Lease) error {
 		default:
 			wait := retry.NextBackOff()
 			l.logger.Warn().Err(err).Dur("retry_in", wait).Msg("export interrupted")
+			l.measureStuck(ctx)
 			_ = clock.Sleep(ctx, wait)
 		}
 	}
@@ -106,7 +113,7 @@ func (l *feed) run(ctx context.Context, lease store.Lease) error {
 // forget: what waits is the next leader's affair, here and in what is measured.
 func (l *feed) forget() {
 	clear(l.window)
-	l.window = nil
+	l.window, l.stuckSince = nil, time.Time{}
 	l.measure()
 }
 
@@ -322,6 +329,26 @@ func (l *feed) measure() {
 	}
 	l.metrics.lagRecords.WithLabelValues(l.name).Set(lag)
 	l.metrics.lagSeconds.WithLabelValues(l.name).Set(age)
+}
+
+// measureStuck measures what waits while it cannot be read: how old that is, nobody knows.
+func (l *feed) measureStuck(ctx context.Context) {
+	now := l.cfg.Now()
+	if l.stuckSince.IsZero() {
+		l.stuckSince = now
+		if len(l.window) > 0 && l.window[0].at.Before(now) {
+			l.stuckSince = l.window[0].at
+		}
+	}
+	bounded, cancel := context.WithTimeout(ctx, headTimeout)
+	defer cancel()
+	if head, err := l.cfg.Live.Head(bounded); err == nil {
+		l.head = head.Seq
+	}
+	if l.head > l.cursor.Seq {
+		l.metrics.lagRecords.WithLabelValues(l.name).Set(float64(l.head - l.cursor.Seq))
+		l.metrics.lagSeconds.WithLabelValues(l.name).Set(max(0, now.Sub(l.stuckSince).Seconds()))
+	}
 }
 
 // dead gives a record up.

@@ -2,6 +2,7 @@ package export_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -116,6 +117,37 @@ func TestRecordsThatAreNowhereAnyMoreArePassedOverAndCounted(t *testing.T) {
 	until(t, "the others are there", func() bool { list, _ := r.sequences(); return slices.Contains(list, "31") })
 	if n := b.metric("skipped_records_total", "cloudevents"); n != 15 || !strings.Contains(b.logged.String(), "had left log and archive") {
 		t.Errorf("%v were passed over: %s", n, b.logged)
+	}
+}
+
+// locked is a log whose records cannot be read for a while, as without the right to the archive's bucket.
+type locked struct {
+	store.Log
+	open atomic.Bool
+}
+
+func (l *locked) Read(ctx context.Context, from uint64, limit int) ([]store.Record, error) {
+	if !l.open.Load() {
+		return nil, errors.New("read segment 1 of the archive: AccessDenied")
+	}
+	return l.Log.Read(ctx, from, limit)
+}
+
+// Records that wait because they cannot be read are a lag as well, until they can.
+func TestWhatCannotBeReadLags(t *testing.T) {
+	b, r := newBench(t), &receiver{}
+	b.closed(20)
+	log := &locked{Log: b.log}
+	b.log = log
+	b.run(to(t, r))
+	until(t, "all of it lags, for longer and longer", func() bool {
+		return b.metric("lag_records", "cloudevents") == 21 && b.metric("lag_seconds", "cloudevents") > 0
+	})
+	log.open.Store(true)
+	until(t, "they are there", func() bool { _, n := r.sequences(); return n == 21 })
+	b.settled()
+	if age := b.metric("lag_seconds", "cloudevents"); age != 0 {
+		t.Errorf("nothing waits, for %v seconds", age)
 	}
 }
 

@@ -35,7 +35,7 @@ func newMetrics(r prometheus.Registerer) *metrics {
 		rewinds:        counter("rewinds_total", "Times that the log held other records than those that were sent, since it was restored from a backup."),
 		cursorFailures: counter("cursor_failures_total", "Times that it could not be kept how far the export has come."),
 		lagRecords:     gauge("lag_records", "Records of the log that the sink has not been offered, or has not taken."),
-		lagSeconds:     gauge("lag_seconds", "Age of the oldest record that waits for the sink."),
+		lagSeconds:     gauge("lag_seconds", "Age of the oldest record that waits for the sink; if what waits cannot be read, how long that has been so."),
 		duration: f.NewHistogramVec(prometheus.HistogramOpts{Namespace: "millwright", Subsystem: Name, Name: "request_duration_seconds",
 			Help: "Duration of requests to the sink.", Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30}}, []string{"sink"}),
 	}
