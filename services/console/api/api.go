@@ -295,7 +295,7 @@ func StatusOf(err error) int {
 	case errors.Is(err, errTooLarge):
 		return http.StatusRequestEntityTooLarge
 	case errors.Is(err, review.ErrUnavailable), errors.Is(err, view.ErrNotReady), errors.Is(err, view.ErrBusy), errors.Is(err, index.ErrTooManyTails),
-		errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
+		errors.Is(err, store.ErrRefused), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return http.StatusServiceUnavailable
 	}
 	return http.StatusInternalServerError

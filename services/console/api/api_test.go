@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 	"millwright/services/console/consoletest"
 	"millwright/services/console/index"
 	"millwright/services/console/view"
+	"millwright/store"
 	"millwright/store/audit"
 	"millwright/store/memlog"
 )
@@ -38,13 +40,21 @@ type rig struct {
 func newRig(t *testing.T) *rig {
 	t.Helper()
 	c := consoletest.New(t, "test")
-	r := &rig{T: t, console: c, log: c.Log, clock: c.Clock}
-	r.id = c.Propose(ledger.CommandProposed{Policies: []string{"ask"}, Command: ledger.CommandStarted{
+	id := c.Propose(ledger.CommandProposed{Policies: []string{"ask"}, Command: ledger.CommandStarted{
 		Reason: "Empty", Method: "emptiness", Candidates: []ledger.Candidate{{Node: "a", Claim: "a-claim", NodePool: "p", Price: 96_000}}, PriceBefore: 96_000}})
 	c.Read()
+	r := newRigOn(t, c, c.Log)
+	r.id = id
+	return r
+}
+
+// newRigOn is an API that has a log in place of the console's own.
+func newRigOn(t *testing.T, c *consoletest.Rig, log store.Log) *rig {
+	t.Helper()
+	r := &rig{T: t, console: c, log: c.Log, clock: c.Clock}
 	mux := http.NewServeMux()
 	done := make(chan struct{})
-	New(Config{View: c.View, Index: c.Index, Log: c.Log, Reviewer: consoletest.Everybody(), Now: c.Clock.Now, Logger: zerolog.New(&r.out), Done: done, Version: "1"}).Register(mux)
+	New(Config{View: c.View, Index: c.Index, Log: log, Reviewer: consoletest.Everybody(), Now: c.Clock.Now, Logger: zerolog.New(&r.out), Done: done, Version: "1"}).Register(mux)
 	r.Server = httptest.NewServer(mux)
 	t.Cleanup(func() { close(done); r.Server.Close() })
 	return r
@@ -224,6 +234,23 @@ func TestOrdersAreOnRecord(t *testing.T) {
 	}
 	if strings.Contains(r.out.String(), "Bearer") {
 		t.Errorf("a token is in\n%s", r.out.String())
+	}
+}
+
+// full is a log that takes no records.
+type full struct{ store.Log }
+
+func (full) Append(context.Context, store.Draft) (store.Record, error) {
+	return store.Record{}, fmt.Errorf("append: %w: etcdserver: mvcc: database space exceeded", store.ErrRefused)
+}
+
+// Who gives an order while etcd takes no writes is told why it is not recorded.
+func TestAnOrderThatTheLogDoesNotTake(t *testing.T) {
+	c := consoletest.New(t, "test")
+	r := newRigOn(t, c, full{c.Log})
+	status, _, b := r.ask("operator", http.MethodPost, "/control/stop", `{"reason":"because","level":"all"}`)
+	if status != http.StatusServiceUnavailable || !strings.Contains(string(b), "space exceeded") {
+		t.Errorf("%d: %s", status, b)
 	}
 }
 
