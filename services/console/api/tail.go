@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -22,6 +23,8 @@ const (
 	tailFor = 30 * time.Minute
 	// missedMax bounds what a reader that comes back gets of what it missed.
 	missedMax = 500
+	// headTimeout bounds reading where the log ends.
+	headTimeout = 3 * time.Second
 )
 
 // tail streams new records until the reader leaves, may not read any more, or is too slow.
@@ -38,7 +41,7 @@ func (a *API) tail(w http.ResponseWriter, r *http.Request, q *question) {
 		problem(w, StatusOf(err), err.Error())
 		return
 	}
-	t, err := a.cfg.Index.Follow(f)
+	t, err := a.cfg.Index.Follow(f, a.known(r.Context(), after))
 	if err != nil {
 		w.Header().Set("Retry-After", "30")
 		problem(w, StatusOf(err), err.Error())
@@ -79,6 +82,25 @@ func (a *API) tail(w http.ResponseWriter, r *http.Request, q *question) {
 			s.row(row)
 		}
 	}
+}
+
+// known is the last record that is not new to a reader: the one that it has seen, or the last one that there
+// is when it begins. A console that has just started still reads those before it.
+func (a *API) known(ctx context.Context, after string) uint64 {
+	ctx, cancel := context.WithTimeout(ctx, headTimeout)
+	defer cancel()
+	head, err := a.cfg.Log.Head(ctx)
+	if err != nil {
+		return 0
+	}
+	seen, err := strconv.ParseUint(after, 10, 64)
+	switch {
+	case err != nil:
+		return head.Seq
+	case seen > head.Seq: // the log was restored from a backup: what it has now is new
+		return 0
+	}
+	return seen
 }
 
 // missed sends what came after a record that the reader has seen, and says so if there is more of that. What

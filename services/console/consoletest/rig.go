@@ -105,7 +105,7 @@ func Fill(t testing.TB, x *index.Index, log store.Log, seq uint64) {
 // anew.
 func reached(t testing.TB, x *index.Index, seq uint64) bool {
 	t.Helper()
-	tail, err := x.Follow(index.Filter{})
+	tail, err := x.Follow(index.Filter{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}

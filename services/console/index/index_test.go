@@ -99,11 +99,11 @@ func TestARecordAboutThousandsOfPods(t *testing.T) {
 
 func TestTails(t *testing.T) {
 	x := withClaims(0, 1)
-	fast, err := x.Follow(Filter{Object: "claim/b"})
+	fast, err := x.Follow(Filter{Object: "claim/b"}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	slow, _ := x.Follow(Filter{})
+	slow, _ := x.Follow(Filter{}, 0)
 	for i := range tailBuffer + 1 {
 		x.add(ledger.Entry{Seq: uint64(i + 2), Time: began, Kind: ledger.KindClaimCreated, Payload: &ledger.ClaimCreated{Claim: "a"}})
 	}
@@ -121,11 +121,11 @@ func TestTails(t *testing.T) {
 	x.Leave(slow)
 	x.Leave(fast)
 	for range TailsMax {
-		if _, err := x.Follow(Filter{}); err != nil {
+		if _, err := x.Follow(Filter{}, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := x.Follow(Filter{}); err != ErrTooManyTails {
+	if _, err := x.Follow(Filter{}, 0); err != ErrTooManyTails {
 		t.Errorf("one more: %v", err)
 	}
 }

@@ -15,12 +15,13 @@ const (
 // ErrTooManyTails: another reader has to leave first.
 var ErrTooManyTails = errors.New("too many follow the log already")
 
-// Tail gets the rows that are added from its beginning on.
+// Tail gets the rows that are added from its beginning on, of records after one.
 type Tail struct {
 	// Rows is closed if the reader was too slow: it reads on from where it is by List.
 	Rows   <-chan Row
 	rows   chan Row
 	filter Filter
+	after  uint64
 }
 
 // tails are the readers that follow.
@@ -29,14 +30,15 @@ type tails struct {
 	list   map[*Tail]bool
 }
 
-// Follow begins a Tail; Leave ends it.
-func (t *tails) Follow(f Filter) (*Tail, error) {
+// Follow begins a Tail of the records after one; Leave ends it. While the Index is being filled, records are
+// added that are not new: whoever wants none of them begins after the head of the log.
+func (t *tails) Follow(f Filter, after uint64) (*Tail, error) {
 	t.tailMu.Lock()
 	defer t.tailMu.Unlock()
 	if len(t.list) >= TailsMax {
 		return nil, ErrTooManyTails
 	}
-	x := &Tail{rows: make(chan Row, tailBuffer), filter: f}
+	x := &Tail{rows: make(chan Row, tailBuffer), filter: f, after: after}
 	x.Rows = x.rows
 	if t.list == nil {
 		t.list = map[*Tail]bool{}
@@ -57,7 +59,7 @@ func (t *tails) tell(r Row, subjects []string) {
 	t.tailMu.Lock()
 	defer t.tailMu.Unlock()
 	for x := range t.list {
-		if f := x.filter; !f.Wants(&r) || f.Object != "" && !slices.Contains(subjects, f.Object) {
+		if f := x.filter; r.Seq <= x.after || !f.Wants(&r) || f.Object != "" && !slices.Contains(subjects, f.Object) {
 			continue
 		}
 		select {
