@@ -1,6 +1,7 @@
 package provisioner
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -11,6 +12,7 @@ import (
 
 	karpv1 "millwright/api/karpenter/v1"
 	"millwright/planner"
+	"millwright/planner/catalog"
 	"millwright/planner/ledger"
 	"millwright/planner/resource"
 	"millwright/services/internal/service"
@@ -147,10 +149,11 @@ func (m *clusterMetrics) ofPools(s *planner.Snapshot) (list []prometheus.Metric)
 // ofTypes are the series of the instance types that nodes have, and of all their offerings: those of all
 // others would be some thousands.
 func (m *clusterMetrics) ofTypes(s *planner.Snapshot) (list []prometheus.Metric) {
-	used, seen := map[string]bool{}, map[ledger.OfferingKey]bool{}
+	used, seen := map[string]bool{}, map[string]bool{}
 	for _, n := range s.World.Nodes() {
 		used[n.Object.Labels[corev1.LabelInstanceTypeStable]] = true
 	}
+	offered := map[ledger.OfferingKey]offer{}
 	for _, class := range s.World.NodeClasses() {
 		c := s.World.Catalog(class.Name)
 		if c == nil {
@@ -160,29 +163,46 @@ func (m *clusterMetrics) ofTypes(s *planner.Snapshot) (list []prometheus.Metric)
 			if !used[t.Name] {
 				continue
 			}
-			if hardware := (ledger.OfferingKey{InstanceType: t.Name}); !seen[hardware] {
-				seen[hardware] = true
+			if !seen[t.Name] {
+				seen[t.Name] = true
 				list = append(list, gauge(m.cpuCores, float64(t.Capacity.Get(corev1.ResourceCPU))/1000, t.Name),
 					gauge(m.memoryBytes, float64(t.Capacity.Get(corev1.ResourceMemory)), t.Name))
 			}
-			for _, o := range t.Offerings {
-				key := ledger.OfferingKey{InstanceType: t.Name, Zone: o.Zone, CapacityType: o.CapacityType}
-				if seen[key] {
-					continue
-				}
-				seen[key] = true
-				available := 0.0
-				if o.Available && !s.Ledger.Unavailable(key, s.Now) {
-					available = 1
-				}
-				list = append(list, gauge(m.available, available, t.Name, o.CapacityType, o.Zone))
-				if o.Price > 0 { // it is known
-					list = append(list, gauge(m.price, float64(o.Price)/1e6, t.Name, o.CapacityType, o.Zone))
-				}
-			}
+			addOffers(offered, t, s)
+		}
+	}
+	for key, o := range offered {
+		available := 0.0
+		if o.available {
+			available = 1
+		}
+		list = append(list, gauge(m.available, available, key.InstanceType, key.CapacityType, key.Zone))
+		if o.price > 0 { // it is known
+			list = append(list, gauge(m.price, float64(o.price)/1e6, key.InstanceType, key.CapacityType, key.Zone))
 		}
 	}
 	return list
+}
+
+// offer is what is told of all offerings of an instance type that have zone and capacity type in common:
+// those of several NodeClasses, reservations and placement groups. It is available if one of them is, and the
+// price is the first that is known.
+type offer struct {
+	available bool
+	price     int64
+}
+
+func addOffers(offered map[ledger.OfferingKey]offer, t *catalog.InstanceType, s *planner.Snapshot) {
+	for i := range t.Offerings {
+		from := &t.Offerings[i]
+		key := ledger.OfferingKey{InstanceType: t.Name, Zone: from.Zone, CapacityType: from.CapacityType}
+		marked := key
+		marked.PlacementGroup = from.Group()
+		o := offered[key]
+		o.available = o.available || from.Available && !s.Ledger.Unavailable(marked, s.Now)
+		o.price = cmp.Or(o.price, from.Price)
+		offered[key] = o
+	}
 }
 
 // seriesName of a resource: its name as the values of resource_type have it.

@@ -1,6 +1,8 @@
 package provisioner_test
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -8,6 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	"github.com/rs/zerolog"
 
+	karpv1 "millwright/api/karpenter/v1"
+	"millwright/events"
 	"millwright/planner/ledger"
 	"millwright/planner/plannertest"
 	"millwright/services/internal/host/hosttest"
@@ -46,4 +50,37 @@ func TestTypesOfNodesHavePrices(t *testing.T) {
 			}
 		}
 	})
+}
+
+// Several reservations may be for one type and zone: together they are available while one of them has room.
+func TestOfferingsWithOneSeriesAreAvailableIfOneIs(t *testing.T) {
+	for name, c := range map[string]struct {
+		free []int64
+		want string
+	}{"all used up": {[]int64{0, 0}, "0"}, "the second has room": {[]int64{0, 3}, "1"}, "the first has room": {[]int64{3, 0}, "1"}} {
+		t.Run(name, func(t *testing.T) {
+			hosttest.Run(t, ledger.ServiceProvisioner, ledger.ModeActive, func(r *hosttest.Rig) {
+				registry := prometheus.NewRegistry()
+				s := provisioner.New(r.Host, provisioner.Deps{Logger: zerolog.Nop(), Registerer: registry})
+				catalogue, prices := plannertest.Catalogue("default", plannertest.Types)
+				of := slices.IndexFunc(catalogue.Catalog.InstanceTypes, func(t events.CatalogInstanceType) bool { return t.Name == "m5.xlarge" })
+				offerings := []events.CatalogOffering{}
+				for i := range c.free {
+					offerings = append(offerings, events.CatalogOffering{Zone: "us-west-2a", CapacityType: karpv1.CapacityTypeReserved,
+						Available: true, Reservation: &events.CatalogReservation{ID: fmt.Sprint("cr-", i), Free: &c.free[i]}})
+				}
+				catalogue.Catalog.InstanceTypes[of].Offerings = offerings
+				r.See(plannertest.Pool("general"), plannertest.NodeClass("default"), catalogue, prices)
+				r.AddNode("n", "general") // m5.xlarge
+				_, _ = r.Step(s)
+				want := `
+					# HELP karpenter_cloudprovider_instance_type_offering_available 1 if an offering of an instance type that nodes have could be launched now, else 0.
+					# TYPE karpenter_cloudprovider_instance_type_offering_available gauge
+					karpenter_cloudprovider_instance_type_offering_available{capacity_type="reserved",instance_type="m5.xlarge",zone="us-west-2a"} ` + c.want + "\n"
+				if err := testutil.GatherAndCompare(registry, strings.NewReader(want), "karpenter_cloudprovider_instance_type_offering_available"); err != nil {
+					t.Error(err)
+				}
+			})
+		})
+	}
 }
