@@ -186,6 +186,36 @@ settings: {awsFeatureGates: {nodeClassCEL: true}}
 	}
 }
 
+// TestChartGivesAllPodsAnnotationsAndScheduler: those of the chart's own etcd and NATS, and of what keeps
+// their certificates, too. NATS still restarts when its configuration changes, and etcd and NATS, whose
+// members find each other by name, keep the cluster's DNS.
+func TestChartGivesAllPodsAnnotationsAndScheduler(t *testing.T) {
+	t.Parallel()
+	const values = "mode: distributed\nwebhook: {enabled: true}\n"
+	pods := renderedPods(t, values+`
+podAnnotations: {a: b, checksum/configuration: mine}
+schedulerName: other
+dnsPolicy: Default
+dnsConfig: {options: [{name: ndots, value: "1"}]}
+`)
+	plain := renderedPods(t, values)
+	for component, p := range pods {
+		own := plain[component]
+		if p.Annotations["a"] != "b" || p.Spec.SchedulerName != "other" {
+			t.Errorf("pod %q: annotations %v, scheduler %q", component, p.Annotations, p.Spec.SchedulerName)
+		}
+		if server := component == "etcd" || component == "nats"; server != (p.Spec.DNSPolicy == "") || server != (p.Spec.DNSConfig == nil) {
+			t.Errorf("pod %q: dnsPolicy %q, dnsConfig %v", component, p.Spec.DNSPolicy, p.Spec.DNSConfig)
+		}
+		if sum := own.Annotations["checksum/configuration"]; sum != "" && p.Annotations["checksum/configuration"] != sum || own.Annotations["a"] != "" {
+			t.Errorf("pod %q: annotations %v, and without values %v", component, p.Annotations, own.Annotations)
+		}
+	}
+	if plain["nats"].Annotations["checksum/configuration"] == "" || len(pods) != len(plain) || len(pods) < 9 {
+		t.Errorf("%d pods; those of NATS have annotations %v", len(pods), plain["nats"].Annotations)
+	}
+}
+
 // TestChartFitsTheNetworkOfNodes: on the node's network no two pods of different services want the same port,
 // so that a node holds all of them, their probes ask where they listen, they find etcd and NATS by name, and
 // these let them in.

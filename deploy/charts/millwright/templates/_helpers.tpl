@@ -574,6 +574,13 @@ dnsConfig:
 {{- end }}
 {{- end -}}
 
+{{/* The scheduler of pods of the chart that are not of a service, if it is another than the default. */}}
+{{- define "millwright.scheduler" -}}
+{{- if ne (.Values.schedulerName | default "default-scheduler") "default-scheduler" -}}
+schedulerName: {{ .Values.schedulerName }}
+{{- end -}}
+{{- end -}}
+
 {{/* The pod template of a service: dict root, service. */}}
 {{- define "millwright.pod" -}}
 {{- $v := .root.Values -}}
