@@ -24,13 +24,16 @@ func TestWindows(t *testing.T) {
 			p.Spec.NodeSelector = map[string]string{corev1.LabelOSStable: "windows", corev1.LabelWindowsBuild: build}
 		})
 		e.running(name, 1)
-		n, err := e.nodeUnder(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n.Labels[corev1.LabelWindowsBuild] != build || n.Status.NodeInfo.OperatingSystem != "windows" || n.Labels["karpenter.sh/initialized"] != "true" {
-			t.Errorf("%s: node %s: %v, %s", name, n.Name, n.Labels, n.Status.NodeInfo.OperatingSystem)
-		}
+		e.eventually("the node is a Windows node and initialized", func() string {
+			n, err := e.nodeUnder(name)
+			if err != nil {
+				return err.Error()
+			}
+			if n.Labels[corev1.LabelWindowsBuild] != build || n.Status.NodeInfo.OperatingSystem != "windows" || n.Labels["karpenter.sh/initialized"] != "true" {
+				return fmt.Sprintf("%s: node %s: %v, %s", name, n.Name, n.Labels, n.Status.NodeInfo.OperatingSystem)
+			}
+			return ""
+		})
 		e.scale(name, 0)
 	}
 	e.matched()
