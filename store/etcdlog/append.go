@@ -41,10 +41,7 @@ func (l *Log) Append(ctx context.Context, d store.Draft) (store.Record, error) {
 		return store.Record{}, fmt.Errorf("append: lease without a key: %w", store.ErrFenced)
 	}
 	if err := l.putContents(ctx, p); err != nil {
-		if refused(err) {
-			err = fmt.Errorf("%w: %w", store.ErrRefused, err)
-		}
-		return store.Record{}, fmt.Errorf("append: %w", err)
+		return store.Record{}, fmt.Errorf("append: %w", withRefusal(err))
 	}
 	r := &request{ctx: ctx, draft: p, at: time.Now(), done: make(chan result, 1)}
 	rec, err := l.enqueue(r)

@@ -163,11 +163,8 @@ func (c *committer) dropEnded() {
 
 // errPatience says why an append was given up after it had waited for as long as it may.
 func (c *committer) errPatience() error {
-	switch {
-	case c.failed != nil && refused(c.failed):
-		return fmt.Errorf("not stored within %s: %w: %w", c.log.cfg.Patience, store.ErrRefused, c.failed)
-	case c.failed != nil:
-		return fmt.Errorf("not stored within %s: %w", c.log.cfg.Patience, c.failed)
+	if c.failed != nil {
+		return fmt.Errorf("not stored within %s: %w", c.log.cfg.Patience, withRefusal(c.failed))
 	}
 	return fmt.Errorf("not stored within %s: lost %d races for the head", c.log.cfg.Patience, c.lost)
 }
@@ -221,7 +218,7 @@ func (c *committer) send(p *plan) (bool, error) {
 		var err error
 		committed, err = c.sendOnce(p, sent)
 		if err != nil && !sent && refused(err) {
-			return backoff.Permanent(fmt.Errorf("commit %d records: %w: %w", len(p.members), store.ErrRefused, err))
+			return backoff.Permanent(fmt.Errorf("commit %d records: %w", len(p.members), withRefusal(err)))
 		}
 		sent = true
 		return err
@@ -274,15 +271,32 @@ func (c *committer) sendOnce(p *plan, again bool) (bool, error) {
 
 // refused reports whether etcd certainly did not carry out the request.
 func refused(err error) bool {
-	code := status.Code(err)
-	if known := (rpctypes.EtcdError{}); errors.As(err, &known) {
-		code = known.Code()
-	}
-	switch code {
-	case codes.InvalidArgument, codes.ResourceExhausted, codes.PermissionDenied, codes.Unauthenticated:
+	return codeOf(err) == codes.InvalidArgument || takesNone(err)
+}
+
+// takesNone reports that etcd did not carry out the request because it takes no writes, of anybody or of this
+// client, whatever they are.
+func takesNone(err error) bool {
+	switch codeOf(err) {
+	case codes.ResourceExhausted, codes.PermissionDenied, codes.Unauthenticated:
 		return true
 	}
 	return false
+}
+
+func codeOf(err error) codes.Code {
+	if known := (rpctypes.EtcdError{}); errors.As(err, &known) {
+		return known.Code()
+	}
+	return status.Code(err)
+}
+
+// withRefusal wraps store.ErrRefused too if etcd takes no writes.
+func withRefusal(err error) error {
+	if takesNone(err) {
+		return fmt.Errorf("%w: %w", store.ErrRefused, err)
+	}
+	return err
 }
 
 // prepareRetry prepares the next attempt after a lost race: at first after a random pause, then by queueing.

@@ -162,6 +162,7 @@ func (n *OutageNotifier) Run(ctx context.Context) error {
 		n.publish(logAway.eventDue(n.State.LogUnreachable(), now, n.Instance))
 		n.publish(busAway.eventDue(n.State.BusUnreachable(), now, n.Instance))
 		refused, why := n.State.Writes.refused()
+		refused = unreachable(refused, now)
 		if readOnly != !refused.IsZero() {
 			readOnly = !readOnly
 			n.publish(n.written(refused, why))
