@@ -87,9 +87,9 @@ func waitsAlone(s *planner.Snapshot, x *ledger.Proposal) bool {
 		p.examine(s.StateNodeOfClaim(c.Claim))
 		pools[c.NodePool] = true
 	}
-	for pool := range pools {
-		if o := s.World.NodePool(pool); o != nil {
-			p.addBudgets(o)
+	for _, pool := range s.World.NodePools() {
+		if pools[pool.Name] {
+			p.addBudgets(pool)
 		}
 	}
 	p.holdBack()

@@ -149,8 +149,8 @@ func (s *Stepper) complete(v *claimView, drained map[string]bool, now time.Time)
 	if in.Stopped || in.LogAway {
 		s.idle.Store(now.UnixNano())
 	}
-	if v.ledger != nil && v.ledger.Attempt == 0 {
-		in.LaunchFrom = planner.Latest(s.started, time.Unix(0, s.idle.Load())).UTC()
+	if from := planner.Latest(s.started, time.Unix(0, s.idle.Load())); v.ledger != nil && v.ledger.Attempt == 0 && !from.After(now) { // the clock may have been set back
+		in.LaunchFrom = from.UTC()
 	}
 }
 
